@@ -1,0 +1,154 @@
+//! Every flag, once: help, completions and parsing derive from here.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Mutual information estimation by f-divergences and data derangements
+#[derive(Parser)]
+#[command(name = "fdime", version, max_term_width = 80)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// List estimators, divergences, critics, pairings and scenarios
+    #[command(after_help = "Examples:\n  fdime list\n  fdime list scenarios")]
+    List(List),
+    /// Draw samples from a scenario with known mutual information
+    #[command(after_help = "Examples:\n  \
+        fdime sample gaussian --dim 5 --level 2 -n 1000 -o pairs.csv\n  \
+        fdime sample student --dim 2 --level df=3 -n 10000 -o pairs.npz\n  \
+        fdime sample swiss-roll --level 0.8 -n 500 -o roll.npy")]
+    Sample(Sample),
+    /// Train estimators on a staircase of known mutual information and measure bias and variance
+    #[command(after_help = "Examples:\n  \
+        fdime staircase --scenario gaussian --dim 5 --estimator kl-dime,gan-dime\n  \
+        fdime staircase --scenario student --levels df=3,2,1 --critic joint\n  \
+        fdime staircase --estimator 'f:u*ln(u)' --levels 1,2 --iterations 1000\n  \
+        fdime staircase --pairing permutation --batch 128 --svg capped.svg\n  \
+        fdime staircase --plan examples/quickstart.json --json > again.json")]
+    Staircase(Staircase),
+    /// Measure the time of a training step
+    #[command(after_help = "Examples:\n  \
+        fdime bench\n  \
+        fdime bench deranged-d20-n1000 deranged-d20-n100000 --seconds 5\n  \
+        fdime bench joint-d5-n64 --threads 1 --json")]
+    Bench(Bench),
+}
+
+#[derive(Args)]
+pub struct List {
+    /// Show only this section: estimators, divergences, critics, pairings, scenarios
+    pub section: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Sample {
+    /// The scenario, e.g. gaussian, cubic, student, gaussian+half-cube
+    pub scenario: String,
+    /// The dimension of x and of y
+    #[arg(long, default_value_t = 1)]
+    pub dim: usize,
+    /// The dependence: MI in nats, or rho=R, eps=E, df=V
+    #[arg(long, default_value = "1", allow_hyphen_values = true)]
+    pub level: String,
+    /// The number of rows
+    #[arg(short = 'n', long = "rows", default_value_t = 1000)]
+    pub rows: usize,
+    /// The seed of the random numbers
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Where to write: a .csv, .npy (columns x then y) or .npz (arrays x and y) file
+    #[arg(short, long)]
+    pub output: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Staircase {
+    /// Where samples come from [default: gaussian]
+    #[arg(long)]
+    pub scenario: Option<String>,
+    /// The estimators, separated by commas [default: kl-dime,gan-dime,hd-dime]
+    #[arg(long)]
+    pub estimator: Option<String>,
+    /// The critic: joint, separable or deranged [default: deranged]
+    #[arg(long)]
+    pub critic: Option<String>,
+    /// The pairing: all-pairs, derangement, shift or permutation [default: the critic's]
+    #[arg(long)]
+    pub pairing: Option<String>,
+    /// The dimension of x and of y [default: 20, swiss-roll 1]
+    #[arg(long)]
+    pub dim: Option<usize>,
+    /// Samples in a training step [default: 64]
+    #[arg(long)]
+    pub batch: Option<usize>,
+    /// The steps of the staircase: MI in nats, or rho=..., eps=..., df=... [default: the paper's]
+    #[arg(long, allow_hyphen_values = true)]
+    pub levels: Option<String>,
+    /// Iterations at each level [default: 4000]
+    #[arg(long)]
+    pub iterations: Option<usize>,
+    /// Hidden widths, or a preset: paper (256,256), paper-code (256,256,256) [default: paper]
+    #[arg(long)]
+    pub hidden: Option<String>,
+    /// The activation: relu, elu or softplus [default: relu]
+    #[arg(long)]
+    pub activation: Option<String>,
+    /// The link from score to log ratio [default: the estimator's]
+    #[arg(long)]
+    pub link: Option<String>,
+    /// How the estimate is read off: plain, nwj, dv, clipped-TAU [default: the estimator's]
+    #[arg(long)]
+    pub readout: Option<String>,
+    /// Adam's learning rate [default: 0.0005]
+    #[arg(long, allow_hyphen_values = true)]
+    pub lr: Option<f64>,
+    /// The seed of the first run [default: 0]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Runs of each estimator, with consecutive seeds [default: 1]
+    #[arg(long)]
+    pub runs: Option<usize>,
+    /// Take the settings from a file: a plan, or the JSON of an earlier run; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Iterations at the end of each level that bias and variance are taken over
+    #[arg(long, default_value_t = 1000)]
+    pub last: usize,
+    /// Threads in all; 0 means one for every core. It does not change the results
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write the staircase plot to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Bench {
+    /// Configurations, CRITIC-dDIM-nBATCH or CRITIC-dDIM-nBATCH-PAIRING [default: a standard set]
+    pub configurations: Vec<String>,
+    /// The estimator
+    #[arg(long, default_value = "gan-dime")]
+    pub estimator: String,
+    /// Hidden widths, or a preset: paper, paper-code
+    #[arg(long, default_value = "paper")]
+    pub hidden: String,
+    /// How long to measure each configuration
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Threads; 0 means one for every core
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,84 @@
+use super::print_json;
+use crate::args::List;
+use crate::failure::{Failure, Outcome};
+use fdime::objective::Estimator;
+use fdime::scenario::Map;
+use fdime::{CriticKind, CriticPlan, Divergence, Pairing, ScenarioName};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Name and description of each entry of a section.
+type Entries = Vec<(String, String)>;
+
+fn sections() -> [(&'static str, Entries); 5] {
+    let own = |table: &[(&str, &str)]| -> Entries {
+        table.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
+    };
+    let divergences = Divergence::TABLE
+        .iter()
+        .map(|d| match d {
+            Divergence::Alpha(_) => ("alpha-A".to_string(), format!("f(u) = {}", d.formula())),
+            d => (d.to_string(), format!("f(u) = {}", d.formula())),
+        })
+        .collect();
+    let presets: Vec<String> =
+        CriticPlan::PRESETS.iter().map(|(name, widths)| format!("{name} {widths:?}")).collect();
+    let presets = format!("presets for --hidden: {}", presets.join(", "));
+    let critics = [
+        (CriticKind::Joint.name(), "one network over all N^2 pairs of the batch"),
+        (CriticKind::Separable.name(), "two networks, the score is their inner product"),
+        (CriticKind::Deranged.name(), "one network over 2N pairs: linear in N"),
+        ("", &presets),
+    ];
+    let pairings = [
+        (Pairing::AllPairs.name(), "every x with every other y"),
+        (Pairing::Derangement.name(), "a random permutation without fixed points"),
+        (Pairing::Shift.name(), "each x with the next y: a derangement without random numbers"),
+        (Pairing::Permutation.name(), "a naive permutation: caps every estimate at ln N"),
+    ];
+    let mut scenarios = own(&ScenarioName::table());
+    let maps = Map::ALL.map(Map::name).join(", ");
+    scenarios.push(("SCENARIO+MAP".into(), format!("of x and y (+x:MAP, +y:MAP of one): {maps}")));
+    [
+        ("estimators", own(&Estimator::NAMES)),
+        ("divergences", divergences),
+        ("critics", own(&critics)),
+        ("pairings", own(&pairings)),
+        ("scenarios", scenarios),
+    ]
+}
+
+pub fn run(args: &List) -> Outcome {
+    let mut sections = sections().to_vec();
+    if let Some(wanted) = &args.section {
+        let names: Vec<&str> = sections.iter().map(|(name, _)| *name).collect();
+        if !names.contains(&wanted.as_str()) {
+            let error = fdime::unknown_name("section", wanted, names.iter().copied());
+            return Err(Failure::Usage(format!(
+                "{error}\nhint: sections are {}",
+                names.join(", ")
+            )));
+        }
+        sections.retain(|(name, _)| name == wanted);
+    }
+    if args.json {
+        let named = |entries: &Entries| -> Vec<String> {
+            entries.iter().map(|(name, _)| name.clone()).filter(|name| !name.is_empty()).collect()
+        };
+        let map: BTreeMap<_, _> =
+            sections.iter().map(|(name, entries)| (*name, named(entries))).collect();
+        return print_json(&map);
+    }
+    let mut out = std::io::stdout().lock();
+    for (index, (name, entries)) in sections.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{name}")?;
+        let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, text) in entries {
+            writeln!(out, "  {name:width$}  {text}")?;
+        }
+    }
+    Ok(())
+}

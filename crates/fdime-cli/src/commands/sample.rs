@@ -1,0 +1,55 @@
+use crate::args::Sample;
+use crate::failure::{Failure, Outcome};
+use fdime::data::{Table, write_csv, write_npy, write_npz};
+use fdime::random::{Purpose, stream};
+use fdime::{Level, PairSource, ScenarioPlan};
+use std::io::Write;
+
+pub fn run(args: &Sample) -> Outcome {
+    let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    if !["csv", "npy", "npz"].contains(&extension) {
+        return Err(Failure::Usage(format!(
+            "--output {}: the name must end in .csv, .npy or .npz",
+            args.output.display()
+        )));
+    }
+    if args.rows == 0 {
+        return Err(Failure::Usage("--rows 0: at least one row".into()));
+    }
+    let level: Level = args.level.parse().map_err(|error| match error {
+        fdime::Error::InvalidParameter { value, .. } => {
+            Failure::Usage(format!("--level {value}: write a number (nats), rho=R, eps=E or df=V"))
+        }
+        error => error.into(),
+    })?;
+    let scenario = ScenarioPlan::new(&args.scenario, args.dim)?.at(level)?;
+    let (x_dim, y_dim) = scenario.dims();
+    let mut rng = stream(args.seed, Purpose::Data, 0, 0);
+    let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..args.rows {
+        scenario.draw(&mut rng, &mut x_row, &mut y_row);
+        x.extend_from_slice(&x_row);
+        y.extend_from_slice(&y_row);
+    }
+    if extension == "npz" {
+        write_npz(&args.output, &[("x", &x, x_dim), ("y", &y, y_dim)])?;
+    } else {
+        let names = |letter: &str, dim: usize| -> Vec<String> {
+            (1..=dim).map(|k| format!("{letter}{k}")).collect()
+        };
+        let columns = [names("x", x_dim), names("y", y_dim)].concat();
+        let rows = x.chunks_exact(x_dim).zip(y.chunks_exact(y_dim));
+        let values = rows.flat_map(|(x, y)| x.iter().chain(y).copied()).collect();
+        let table = Table { columns, values };
+        if extension == "csv" {
+            write_csv(&args.output, &table)?;
+        } else {
+            write_npy(&args.output, &table.values, x_dim + y_dim)?;
+        }
+    }
+    let mi = scenario.mutual_information();
+    eprintln!("wrote {} rows of {x_dim} + {y_dim} columns to {}", args.rows, args.output.display());
+    writeln!(std::io::stdout(), "true MI: {:.6} nats ({:.6} bits)", mi.0, mi.bits())?;
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! `fdime`: mutual information estimation on the command line.
+
+mod args;
+mod commands;
+mod failure;
+mod report;
+
+use clap::Parser;
+
+fn main() -> std::process::ExitCode {
+    let outcome = match args::Cli::parse().command {
+        args::Command::List(list) => commands::list::run(&list),
+        args::Command::Sample(sample) => commands::sample::run(&sample),
+        args::Command::Staircase(staircase) => commands::staircase::run(&staircase),
+        args::Command::Bench(bench) => commands::bench::run(&bench),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

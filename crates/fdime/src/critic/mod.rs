@@ -1,0 +1,270 @@
+//! Critics: networks that score pairs, with the training pass that fits each.
+
+mod deranged;
+mod joint;
+mod separable;
+
+use crate::engine::Workers;
+use crate::error::{Error, Result, invalid, unknown_name};
+use crate::nn::{Activation, Part};
+use crate::objective::Objective;
+use crate::pairing::Pairing;
+use crate::random::{Purpose, Rng, stream};
+use crate::scores::Scores;
+use serde::{Deserialize, Serialize};
+use std::{fmt, ops::Range, str::FromStr};
+
+/// A batch of joint samples, row-major, and the pairing that makes marginal ones of it.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The number of rows.
+    pub n: usize,
+    /// `n` rows of x.
+    pub x: Vec<f32>,
+    /// `n` rows of y.
+    pub y: Vec<f32>,
+    /// y_{partner[i]} goes with x_i; empty when every y goes with every x.
+    pub partner: Vec<u32>,
+}
+
+/// A network that scores pairs, and its gradients.
+pub trait Critic: Send {
+    /// All parameters, one flat buffer.
+    fn parameters(&self) -> &[f32];
+
+    /// One pass over a batch: afterwards [`scores`](Self::scores) are those of the batch, and
+    /// [`gradient`](Self::gradient) that of the objective, whose value is returned.
+    fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64;
+
+    /// The scores of the last pass.
+    fn scores(&self) -> Scores<'_>;
+
+    /// Parameters, to be changed, beside the gradient of the last pass.
+    #[doc(hidden)]
+    fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>);
+
+    /// Floating-point operations of one pass, multiplications and additions counted apart.
+    fn operations(&self) -> f64;
+}
+
+/// The gradient of a pass, in parts that add up to it.
+#[doc(hidden)]
+pub struct GradientParts<'a>(pub(crate) &'a [Part]);
+
+impl GradientParts<'_> {
+    /// The sum of the parts.
+    pub fn sum(&self, parameters: usize) -> Vec<f32> {
+        let mut sum = vec![0.0; parameters];
+        for part in self.0 {
+            let range = part.offset..part.offset + part.gradient.len();
+            sum[range].iter_mut().zip(&part.gradient).for_each(|(sum, value)| *sum += value);
+        }
+        sum
+    }
+}
+
+/// The kinds of critic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CriticKind {
+    /// One network over every (x_i, y_j) of the batch: N^2 evaluations.
+    Joint,
+    /// Two networks, one of x and one of y; the score is their inner product.
+    Separable,
+    /// One network over the joint pairs and as many marginal ones: 2N evaluations.
+    Deranged,
+}
+
+impl CriticKind {
+    /// Every kind.
+    pub const ALL: [CriticKind; 3] =
+        [CriticKind::Joint, CriticKind::Separable, CriticKind::Deranged];
+
+    /// The name used in plans and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            CriticKind::Joint => "joint",
+            CriticKind::Separable => "separable",
+            CriticKind::Deranged => "deranged",
+        }
+    }
+
+    /// The pairing used when none is asked for.
+    pub fn default_pairing(self) -> Pairing {
+        match self {
+            CriticKind::Joint | CriticKind::Separable => Pairing::AllPairs,
+            CriticKind::Deranged => Pairing::Derangement,
+        }
+    }
+
+    /// Refuses a pairing that this critic does not work with.
+    pub fn check_pairing(self, pairing: Pairing) -> Result<()> {
+        let refuse = |reason: &str| {
+            Err(Error::Incompatible {
+                parameter: "pairing",
+                value: pairing.to_string(),
+                other: format!("critic {self}"),
+                reason: reason.into(),
+            })
+        };
+        match (self, pairing) {
+            (CriticKind::Joint, Pairing::AllPairs) | (CriticKind::Separable, _) => Ok(()),
+            (CriticKind::Joint, _) => {
+                refuse("the joint critic takes all pairs; for one partner each use critic deranged")
+            }
+            (CriticKind::Deranged, Pairing::AllPairs) => {
+                refuse("the deranged critic takes one partner each; for all pairs use critic joint")
+            }
+            (CriticKind::Deranged, _) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for CriticKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for CriticKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        CriticKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| unknown_name("critic", name, CriticKind::ALL.map(CriticKind::name)))
+    }
+}
+
+/// Everything about a critic but its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CriticPlan {
+    /// The kind.
+    pub kind: CriticKind,
+    /// The widths of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// The nonlinearity of hidden layers.
+    pub activation: Activation,
+    /// Outputs of each of the separable critic's networks.
+    #[serde(default = "default_embedding")]
+    pub embedding: usize,
+}
+
+fn default_embedding() -> usize {
+    CriticPlan::EMBEDDING
+}
+
+impl CriticPlan {
+    /// The paper's number of outputs for the separable critic's networks.
+    pub const EMBEDDING: usize = 32;
+
+    /// Name and hidden widths of the presets: `paper` is what the paper's text says,
+    /// `paper-code` what its tables match.
+    pub const PRESETS: [(&'static str, &'static [usize]); 2] =
+        [("paper", &[256, 256]), ("paper-code", &[256, 256, 256])];
+
+    /// A critic with ReLU and these hidden widths.
+    pub fn new(kind: CriticKind, hidden: &[usize]) -> Self {
+        CriticPlan {
+            kind,
+            hidden: hidden.to_vec(),
+            activation: Activation::Relu,
+            embedding: Self::EMBEDDING,
+        }
+    }
+
+    /// Refuses shapes that cannot be built.
+    pub fn check(&self) -> Result<()> {
+        if self.hidden.is_empty() {
+            return Err(invalid("hidden", "[]", "at least one hidden layer, e.g. 256,256"));
+        }
+        if let Some(width) = self.hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
+            return Err(invalid("hidden", width, "a width lies between 1 and 65536"));
+        }
+        if !(1..=65_536).contains(&self.embedding) {
+            return Err(invalid("embedding", self.embedding, "it lies between 1 and 65536"));
+        }
+        Ok(())
+    }
+
+    /// The critic for batches of `n` rows, with parameters drawn from `seed`.
+    pub fn build(
+        &self,
+        (x_dim, y_dim): (usize, usize),
+        n: usize,
+        pairing: Pairing,
+        seed: u64,
+        threads: usize,
+    ) -> Result<Box<dyn Critic>> {
+        self.check()?;
+        self.kind.check_pairing(pairing)?;
+        let mut rng: Rng = stream(seed, Purpose::Parameters, 0, 0);
+        Ok(match self.kind {
+            CriticKind::Joint => {
+                Box::new(joint::Joint::new(self, (x_dim, y_dim), n, &mut rng, threads))
+            }
+            CriticKind::Deranged => {
+                Box::new(deranged::Deranged::new(self, (x_dim, y_dim), n, &mut rng, threads))
+            }
+            CriticKind::Separable => Box::new(separable::Separable::new(
+                self,
+                (x_dim, y_dim),
+                n,
+                pairing,
+                &mut rng,
+                threads,
+            )),
+        })
+    }
+}
+
+/// Rows that go through a network together: large enough for the matrix product to run at full
+/// speed, small enough for their activations to stay in the L2 cache.
+const CHUNK: usize = 128;
+
+/// Cuts `n` batch rows, each of which stands for `pairs` pairs, into groups. Each group has a
+/// gradient part of its own, and the parts are added in order; so the groups depend on the batch
+/// alone, never on the number of threads. More groups than 32 would cost more to add up than they
+/// gain; fewer than 256 pairs each are not worth a part of their own, but two threads should
+/// always find something to do.
+fn groups(n: usize, pairs: usize) -> Vec<Range<usize>> {
+    let count = (n * pairs / 256).clamp(2, 32).min(n);
+    (0..count).map(|g| n * g / count..n * (g + 1) / count).collect()
+}
+
+/// Scores and gradients of one run of an all-pairs row: columns from `first_column` on of row
+/// `row`, the joint pair among them or not. Returns their part of the objective's value.
+fn all_pairs_gradient(
+    objective: &dyn Objective,
+    row: usize,
+    first_column: usize,
+    scores: &[f32],
+    gradient: &mut [f32],
+) -> f64 {
+    let Some(diagonal) = row.checked_sub(first_column).filter(|d| *d < scores.len()) else {
+        return objective.marginal(row, scores, gradient);
+    };
+    let (before, rest) = gradient.split_at_mut(diagonal);
+    let (on, after) = rest.split_at_mut(1);
+    objective.marginal(row, &scores[..diagonal], before)
+        + objective.joint(row, &scores[diagonal..=diagonal], on)
+        + objective.marginal(row, &scores[diagonal + 1..], after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_cover_every_row_once() {
+        for (n, pairs) in [(2, 2), (3, 3), (64, 64), (64, 2), (1000, 2), (30_000, 2), (1024, 1024)]
+        {
+            let groups = groups(n, pairs);
+            assert!(groups.len() <= 32 && groups.iter().all(|g| !g.is_empty()));
+            assert!(groups.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert_eq!((groups[0].start, groups[groups.len() - 1].end), (0, n));
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The separable critic: score(x, y) = g(x) . h(y), with a network each for g and h.
+
+use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient, groups};
+use crate::engine::Workers;
+use crate::nn::matrix::{Matrix, Write, multiply};
+use crate::nn::{Mlp, MlpScratch, Part, dot};
+use crate::objective::Objective;
+use crate::pairing::Pairing;
+use crate::random::Rng;
+use crate::scores::{ScoreBlock, Scores};
+use std::ops::Range;
+
+pub(super) struct Separable {
+    g: Mlp,
+    h: Mlp,
+    parameters: Vec<f32>,
+    /// The rows of every group: those of g first, then those of h.
+    towers: Vec<Tower>,
+    parts: Vec<Part>,
+    /// g(x) and h(y) of all rows, and the gradient with respect to h(y).
+    x_embedding: Vec<f32>,
+    y_embedding: Vec<f32>,
+    y_gradient: Vec<f32>,
+    blocks: Vec<ScoreBlock>,
+    block_states: Vec<BlockState>,
+    scratch: Vec<Vec<f32>>,
+    all_pairs: bool,
+}
+
+/// A group of rows on its way through one of the two networks.
+struct Tower {
+    rows: Range<usize>,
+    network: MlpScratch,
+}
+
+/// What a group of x rows contributes once its scores are known.
+struct BlockState {
+    value: f64,
+    rows: Range<usize>,
+    /// Gradient with respect to g(x) of the group's rows.
+    x_gradient: Vec<f32>,
+    /// All pairs: the group's part of the gradient with respect to h(y) of all rows.
+    /// Paired: dJ/ds of the group's joint, then of its marginal pairs.
+    y_gradient: Vec<f32>,
+}
+
+/// Rows of the score matrix worked on at once, so that they stay in cache.
+const SCORE_ROWS: usize = 16;
+
+impl Separable {
+    pub(super) fn new(
+        plan: &CriticPlan,
+        (x_dim, y_dim): (usize, usize),
+        n: usize,
+        pairing: Pairing,
+        rng: &mut Rng,
+        threads: usize,
+    ) -> Self {
+        let embedding = plan.embedding;
+        let g = Mlp::new(x_dim, &plan.hidden, embedding, plan.activation);
+        let h = Mlp::new(y_dim, &plan.hidden, embedding, plan.activation);
+        let mut parameters = vec![0.0; g.parameter_count() + h.parameter_count()];
+        let (g_parameters, h_parameters) = parameters.split_at_mut(g.parameter_count());
+        g.initialise(g_parameters, rng);
+        h.initialise(h_parameters, rng);
+        let all_pairs = pairing == Pairing::AllPairs;
+        let groups = groups(n, 2);
+        let (mut towers, mut parts) = (Vec::new(), Vec::new());
+        for (mlp, offset) in [(&g, 0), (&h, g.parameter_count())] {
+            for rows in &groups {
+                towers.push(Tower { rows: rows.clone(), network: mlp.scratch(rows.len()) });
+                parts.push(Part::new(offset, mlp.parameter_count()));
+            }
+        }
+        let blocks = groups
+            .iter()
+            .map(|rows| {
+                let (first, len) = (rows.start, rows.len());
+                if all_pairs {
+                    ScoreBlock::AllPairs { first, n, matrix: vec![0.0; len * n] }
+                } else {
+                    ScoreBlock::Paired { first, joint: vec![0.0; len], marginal: vec![0.0; len] }
+                }
+            })
+            .collect();
+        let block_states = groups
+            .iter()
+            .map(|rows| BlockState {
+                value: 0.0,
+                rows: rows.clone(),
+                x_gradient: vec![0.0; rows.len() * embedding],
+                y_gradient: vec![0.0; if all_pairs { n * embedding } else { 2 * rows.len() }],
+            })
+            .collect();
+        Separable {
+            g,
+            h,
+            parameters,
+            towers,
+            parts,
+            x_embedding: vec![0.0; n * embedding],
+            y_embedding: vec![0.0; n * embedding],
+            y_gradient: vec![0.0; n * embedding],
+            blocks,
+            block_states,
+            scratch: vec![vec![0.0; if all_pairs { SCORE_ROWS * n } else { 0 }]; threads],
+            all_pairs,
+        }
+    }
+
+    /// g(x) and h(y) of all rows.
+    fn embed(&mut self, batch: &Batch, workers: &mut Workers) {
+        let Separable { g, h, parameters, towers, parts, scratch, .. } = self;
+        let half = towers.len() / 2;
+        workers.for_each(towers, parts, scratch, |index, tower, part, _| {
+            let (mlp, data) = if index < half { (&*g, &batch.x) } else { (&*h, &batch.y) };
+            let (rows, width) = (tower.rows.clone(), mlp.width(0));
+            let input = &data[rows.start * width..rows.end * width];
+            tower.network.activations[0].copy_from_slice(input);
+            mlp.forward(&parameters[part.offset..], 0, rows.len(), &mut tower.network);
+        });
+        let embedding = g.width(g.layers());
+        for (index, tower) in towers.iter().enumerate() {
+            let all = if index < half { &mut self.x_embedding } else { &mut self.y_embedding };
+            all[tower.rows.start * embedding..tower.rows.end * embedding]
+                .copy_from_slice(&tower.network.activations[g.layers()]);
+        }
+    }
+
+    /// The scores of all pairs; with an objective, its value and the gradients of g(x) and h(y).
+    fn score(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
+        let Separable { g, x_embedding, y_embedding, blocks, block_states, scratch, .. } = self;
+        let pass = ScorePass {
+            embedding: g.width(g.layers()),
+            x: x_embedding,
+            y: y_embedding,
+            partner: &batch.partner,
+        };
+        workers.for_each(blocks, block_states, scratch, |_, block, state, scratch| match block {
+            ScoreBlock::AllPairs { n, matrix, .. } => {
+                pass.all_pairs(*n, objective, matrix, state, scratch);
+            }
+            ScoreBlock::Paired { joint, marginal, .. } => {
+                pass.paired(objective, joint, marginal, state);
+            }
+        });
+    }
+
+    /// Gathers the gradient with respect to h(y) of all rows.
+    fn gather_y_gradient(&mut self, batch: &Batch) {
+        let embedding = self.g.width(self.g.layers());
+        self.y_gradient.fill(0.0);
+        if self.all_pairs {
+            for state in &self.block_states {
+                let parts = self.y_gradient.iter_mut().zip(&state.y_gradient);
+                parts.for_each(|(sum, part)| *sum += part);
+            }
+            return;
+        }
+        for state in &self.block_states {
+            let (joint, marginal) = state.y_gradient.split_at(state.rows.len());
+            for ((i, joint), marginal) in state.rows.clone().zip(joint).zip(marginal) {
+                let x = &self.x_embedding[i * embedding..(i + 1) * embedding];
+                for (j, weight) in [(i, joint), (batch.partner[i] as usize, marginal)] {
+                    let y = &mut self.y_gradient[j * embedding..(j + 1) * embedding];
+                    y.iter_mut().zip(x).for_each(|(y, x)| *y += weight * x);
+                }
+            }
+        }
+    }
+
+    /// From the gradients of g(x) and h(y) to those of the parameters.
+    fn backward(&mut self, workers: &mut Workers) {
+        let Separable {
+            g, h, parameters, towers, parts, y_gradient, block_states, scratch, ..
+        } = self;
+        let (half, embedding) = (towers.len() / 2, g.width(g.layers()));
+        workers.for_each(towers, parts, scratch, |index, tower, part, _| {
+            let rows = tower.rows.clone();
+            let (mlp, gradient) = if index < half {
+                (&*g, &block_states[index].x_gradient[..])
+            } else {
+                (&*h, &y_gradient[rows.start * embedding..rows.end * embedding])
+            };
+            mlp.backward(
+                &parameters[part.offset..],
+                0,
+                rows.len(),
+                gradient,
+                Write::Replace,
+                &mut part.gradient,
+                &mut tower.network,
+            );
+        });
+    }
+}
+
+/// The embeddings that scores are inner products of.
+struct ScorePass<'a> {
+    embedding: usize,
+    x: &'a [f32],
+    y: &'a [f32],
+    partner: &'a [u32],
+}
+
+impl ScorePass<'_> {
+    fn all_pairs(
+        &self,
+        n: usize,
+        objective: Option<&dyn Objective>,
+        scores: &mut [f32],
+        state: &mut BlockState,
+        gradient: &mut [f32],
+    ) {
+        let e = self.embedding;
+        let y = Matrix::new(self.y, n, e);
+        state.value = 0.0;
+        let mut write = Write::Replace;
+        for top in (0..state.rows.len()).step_by(SCORE_ROWS) {
+            let count = SCORE_ROWS.min(state.rows.len() - top);
+            let first = state.rows.start + top;
+            let x = Matrix::new(&self.x[first * e..], count, e);
+            let scores = &mut scores[top * n..(top + count) * n];
+            multiply(scores, Write::Replace, x, y.transposed());
+            let Some(objective) = objective else { continue };
+            let gradient = &mut gradient[..count * n];
+            let runs = scores.chunks_exact(n).zip(gradient.chunks_exact_mut(n));
+            for (row, (scores, gradient)) in (first..).zip(runs) {
+                state.value += all_pairs_gradient(objective, row, 0, scores, gradient);
+            }
+            let gradient = Matrix::new(gradient, count, n);
+            multiply(&mut state.x_gradient[top * e..], Write::Replace, gradient, y);
+            multiply(&mut state.y_gradient, write, gradient.transposed(), x);
+            write = Write::Add;
+        }
+    }
+
+    fn paired(
+        &self,
+        objective: Option<&dyn Objective>,
+        joint: &mut [f32],
+        marginal: &mut [f32],
+        state: &mut BlockState,
+    ) {
+        let e = self.embedding;
+        let y_of = |j: usize| &self.y[j * e..(j + 1) * e];
+        for (local, i) in state.rows.clone().enumerate() {
+            let x = &self.x[i * e..(i + 1) * e];
+            joint[local] = dot(x, y_of(i));
+            marginal[local] = dot(x, y_of(self.partner[i] as usize));
+        }
+        let Some(objective) = objective else { return };
+        let (on, off) = state.y_gradient.split_at_mut(state.rows.len());
+        state.value = objective.joint(state.rows.start, joint, on)
+            + objective.marginal(state.rows.start, marginal, off);
+        for (local, i) in state.rows.clone().enumerate() {
+            let (y, other) = (y_of(i), y_of(self.partner[i] as usize));
+            let x_gradient = &mut state.x_gradient[local * e..(local + 1) * e];
+            for ((g, y), other) in x_gradient.iter_mut().zip(y).zip(other) {
+                *g = on[local] * y + off[local] * other;
+            }
+        }
+    }
+}
+
+impl Critic for Separable {
+    fn parameters(&self) -> &[f32] {
+        &self.parameters
+    }
+
+    fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
+        self.embed(batch, workers);
+        if objective.needs_whole_batch() {
+            self.score(batch, None, workers);
+            objective.observe(Scores(&self.blocks));
+        }
+        self.score(batch, Some(objective), workers);
+        self.gather_y_gradient(batch);
+        self.backward(workers);
+        objective.constant() + self.block_states.iter().map(|state| state.value).sum::<f64>()
+    }
+
+    fn scores(&self) -> Scores<'_> {
+        Scores(&self.blocks)
+    }
+
+    fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>) {
+        (&mut self.parameters, GradientParts(&self.parts))
+    }
+
+    fn operations(&self) -> f64 {
+        let e = self.g.width(self.g.layers());
+        let n = self.x_embedding.len() / e;
+        let tower = |mlp: &Mlp| 3 * mlp.multiply_adds(0..mlp.layers()) - mlp.multiply_adds(0..1);
+        let pairs = if self.all_pairs { n } else { 2 };
+        2.0 * n as f64 * (tower(&self.g) + tower(&self.h) + 3 * pairs * e) as f64
+    }
+}

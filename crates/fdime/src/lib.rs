@@ -1,0 +1,54 @@
+//! Mutual information estimation by f-divergences and data derangements (f-DIME).
+//!
+//! A run is a value: a [`RunPlan`] says everything about a training run and is plain data; an
+//! [`Engine`] executes it to a [`Trace`]; a [`LevelSummary`] is what a person wants to know of it.
+//!
+//! ```
+//! use fdime::{CpuEngine, CriticKind, CriticPlan, Engine, RunPlan, ScenarioPlan, silent};
+//!
+//! let mut plan = RunPlan::new(
+//!     ScenarioPlan::new("gaussian", 2)?,
+//!     "gan-dime".parse()?,
+//!     CriticPlan::new(CriticKind::Deranged, &[32, 32]),
+//! );
+//! plan.schedule.levels = vec![fdime::Level::Mi(1.0)];
+//! plan.schedule.iterations = 500;
+//! plan.optimizer.learning_rate = 5e-3;
+//! let trace = CpuEngine::new(2).execute(&[plan], &silent).remove(0)?;
+//! let level = &trace.summarise(100)[0];
+//! assert!((level.mean.0 - 1.0).abs() < 0.3, "{}", level.mean);
+//! # Ok::<(), fdime::Error>(())
+//! ```
+//!
+//! The mathematics is in [`divergence`]; everything works with the log density ratio
+//! l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples is the mutual information.
+
+pub mod critic;
+pub mod data;
+pub mod divergence;
+pub mod engine;
+mod error;
+mod link;
+mod nats;
+pub mod nn;
+pub mod numerics;
+pub mod objective;
+mod pairing;
+pub mod random;
+pub mod scenario;
+pub mod scores;
+pub mod train;
+
+pub use critic::{CriticKind, CriticPlan};
+pub use divergence::{CustomDivergence, Divergence};
+pub use engine::{CpuEngine, Engine};
+pub use error::{Error, Result, unknown_name};
+pub use link::Link;
+pub use nats::Nats;
+pub use nn::{Activation, AdamPlan};
+pub use objective::{Estimator, Readout};
+pub use pairing::Pairing;
+pub use scenario::{Level, PairSource, Scenario, ScenarioName, ScenarioPlan, parse_levels};
+pub use train::{
+    Ending, LevelSummary, Observer, RunPlan, Schedule, StepRecord, Trace, silent, summarise_runs,
+};

@@ -1,0 +1,180 @@
+//! Adam, over gradients that come in parts.
+
+use crate::engine::Workers;
+use crate::error::{Result, invalid};
+use multiversion::multiversion;
+use serde::{Deserialize, Serialize};
+
+/// Adam's settings. The defaults are the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdamPlan {
+    /// The learning rate.
+    pub learning_rate: f64,
+    /// The decay of the first moment.
+    pub beta1: f64,
+    /// The decay of the second moment.
+    pub beta2: f64,
+    /// What is added to the root of the second moment.
+    pub epsilon: f64,
+}
+
+impl Default for AdamPlan {
+    fn default() -> Self {
+        AdamPlan { learning_rate: 5e-4, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+}
+
+impl AdamPlan {
+    /// Refuses settings that cannot work.
+    pub fn check(&self) -> Result<()> {
+        let positive = |v: f64| v.is_finite() && v > 0.0;
+        if !positive(self.learning_rate) {
+            return Err(invalid("lr", self.learning_rate, "a learning rate is a positive number"));
+        }
+        for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+            if !(0.0..1.0).contains(&beta) {
+                return Err(invalid(name, beta, "a decay lies in [0, 1)"));
+            }
+        }
+        if !positive(self.epsilon) {
+            return Err(invalid("epsilon", self.epsilon, "epsilon is a positive number"));
+        }
+        Ok(())
+    }
+}
+
+/// What one group of rows contributes: to the gradient of the parameters from `offset` on, and to
+/// the objective's value.
+pub(crate) struct Part {
+    pub(crate) offset: usize,
+    pub(crate) gradient: Vec<f32>,
+    pub(crate) value: f64,
+}
+
+impl Part {
+    pub(crate) fn new(offset: usize, parameters: usize) -> Self {
+        Part { offset, gradient: vec![0.0; parameters], value: 0.0 }
+    }
+}
+
+/// The optimiser's state. It climbs: parameters move along the gradient.
+pub struct Adam {
+    plan: AdamPlan,
+    step: i32,
+    moments: Vec<Moments>,
+}
+
+/// Parameters updated as one task: small enough for the sum of the parts to stay in L1.
+const BLOCK: usize = 4096;
+
+struct Moments {
+    first: Vec<f32>,
+    second: Vec<f32>,
+}
+
+struct StepSizes {
+    beta1: f32,
+    beta2: f32,
+    /// learning rate / (1 - beta1^t)
+    rate: f32,
+    /// 1 / sqrt(1 - beta2^t)
+    root_correction: f32,
+    epsilon: f32,
+}
+
+impl Adam {
+    /// Fresh state for this many parameters.
+    pub fn new(plan: AdamPlan, parameters: usize) -> Self {
+        let block = |start: usize| BLOCK.min(parameters - start);
+        let moments = (0..parameters)
+            .step_by(BLOCK)
+            .map(|start| Moments {
+                first: vec![0.0; block(start)],
+                second: vec![0.0; block(start)],
+            })
+            .collect();
+        Adam { plan, step: 0, moments }
+    }
+
+    /// One step. The parts are summed in their order, so the result does not depend on threads.
+    pub(crate) fn ascend(&mut self, parameters: &mut [f32], parts: &[Part], workers: &mut Workers) {
+        self.step = self.step.saturating_add(1);
+        let sizes = StepSizes {
+            beta1: self.plan.beta1 as f32,
+            beta2: self.plan.beta2 as f32,
+            rate: (self.plan.learning_rate / (1.0 - self.plan.beta1.powi(self.step))) as f32,
+            root_correction: (1.0 / (1.0 - self.plan.beta2.powi(self.step)).sqrt()) as f32,
+            epsilon: self.plan.epsilon as f32,
+        };
+        let moments = (self.moments.as_mut_slice(), 1);
+        workers.for_each_block(moments, (parameters, BLOCK), |index, moments, parameters| {
+            let mut gradient = [0f32; BLOCK];
+            let gradient = &mut gradient[..parameters.len()];
+            sum_parts(gradient, index * BLOCK, parts);
+            update(parameters, gradient, &mut moments[0], &sizes);
+        });
+    }
+}
+
+/// gradient = the sum of the parts over the parameters from `start` on
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn sum_parts(gradient: &mut [f32], start: usize, parts: &[Part]) {
+    for part in parts {
+        let low = part.offset.max(start);
+        let high = (part.offset + part.gradient.len()).min(start + gradient.len());
+        if low < high {
+            let values = &part.gradient[low - part.offset..high - part.offset];
+            for (sum, value) in gradient[low - start..high - start].iter_mut().zip(values) {
+                *sum += value;
+            }
+        }
+    }
+}
+
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn update(parameters: &mut [f32], gradient: &[f32], moments: &mut Moments, sizes: &StepSizes) {
+    let moments = moments.first.iter_mut().zip(moments.second.iter_mut());
+    for ((p, g), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
+        *m = sizes.beta1 * *m + (1.0 - sizes.beta1) * g;
+        *v = sizes.beta2 * *v + (1.0 - sizes.beta2) * g * g;
+        *p += sizes.rate * *m / (v.sqrt() * sizes.root_correction + sizes.epsilon);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_the_textbook_update_and_sums_its_parts() {
+        let plan = AdamPlan { learning_rate: 0.1, ..AdamPlan::default() };
+        let count = BLOCK + 10;
+        let mut adam = Adam::new(plan, count);
+        let mut parameters = vec![1.0f32; count];
+        let mut workers = Workers::new(2);
+        let (mut m, mut v, mut expected) = (0.0f64, 0.0f64, 1.0f64);
+        for t in 1..=20 {
+            let g = (f64::from(t) * 0.7).sin();
+            let parts = [
+                Part { offset: 0, gradient: vec![0.25 * g as f32; count], value: 0.0 },
+                Part { offset: 5, gradient: vec![0.75 * g as f32; count - 5], value: 0.0 },
+            ];
+            adam.ascend(&mut parameters, &parts, &mut workers);
+            m = 0.9 * m + 0.1 * g;
+            v = 0.999 * v + 0.001 * g * g;
+            expected +=
+                0.1 * (m / (1.0 - 0.9f64.powi(t))) / ((v / (1.0 - 0.999f64.powi(t))).sqrt() + 1e-8);
+            assert!((f64::from(parameters[7]) - expected).abs() < 1e-4, "step {t}");
+        }
+        assert_eq!(parameters[7], parameters[count - 1], "blocks agree");
+    }
+
+    #[test]
+    fn impossible_settings_are_named() {
+        let bad = AdamPlan { learning_rate: -1.0, ..AdamPlan::default() };
+        assert!(bad.check().unwrap_err().to_string().contains("learning rate"));
+        let bad = AdamPlan { beta2: 1.0, ..AdamPlan::default() };
+        assert!(bad.check().unwrap_err().to_string().contains("beta2"));
+    }
+}

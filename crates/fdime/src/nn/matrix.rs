@@ -1,0 +1,101 @@
+//! Row-major matrix views and their product.
+
+/// A matrix inside a slice: element (r, c) at `r * row_stride + c * column_stride`.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// The first `rows` x `columns` elements of a slice, row-major.
+    pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        Matrix {
+            data: &data[..rows * columns],
+            rows,
+            columns,
+            row_stride: columns,
+            column_stride: 1,
+        }
+    }
+
+    pub(crate) fn transposed(self) -> Self {
+        Matrix {
+            data: self.data,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+}
+
+/// Whether a product replaces what the destination held or is added to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    Replace,
+    Add,
+}
+
+/// destination (row-major) = left * right, or += with [`Write::Add`].
+pub(crate) fn multiply(destination: &mut [f32], write: Write, left: Matrix, right: Matrix) {
+    let (m, k, n) = (left.rows, left.columns, right.columns);
+    assert_eq!(k, right.rows, "inner dimensions");
+    let destination = &mut destination[..m * n];
+    if m == 0 || n == 0 {
+        return;
+    }
+    // SAFETY: each view's slice holds rows * columns elements laid out by its strides (Matrix::new
+    // checks it, transposing keeps it), and `destination` holds m * n, checked just above; it is
+    // borrowed mutably, so it overlaps neither operand.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            destination.as_mut_ptr(),
+            1,
+            n as isize,
+            write == Write::Add,
+            left.data.as_ptr(),
+            left.column_stride as isize,
+            left.row_stride as isize,
+            right.data.as_ptr(),
+            right.column_stride as isize,
+            right.row_stride as isize,
+            1.0f32,
+            1.0f32,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_of_plain_and_transposed_views() {
+        let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2x3
+        let b = [1.0, 0.0, 2.0, 1.0, 0.0, 3.0]; // 3x2
+        let mut c = [10.0f32; 4];
+        multiply(&mut c, Write::Replace, Matrix::new(&a, 2, 3), Matrix::new(&b, 3, 2));
+        assert_eq!(c, [5.0, 11.0, 14.0, 23.0]);
+        multiply(&mut c, Write::Add, Matrix::new(&a, 2, 3), Matrix::new(&b, 3, 2));
+        assert_eq!(c, [10.0, 22.0, 28.0, 46.0]);
+        let mut d = [0.0f32; 9];
+        multiply(
+            &mut d,
+            Write::Replace,
+            Matrix::new(&a, 2, 3).transposed(),
+            Matrix::new(&b, 3, 2).transposed(),
+        );
+        assert_eq!(d, [1.0, 6.0, 12.0, 2.0, 9.0, 15.0, 3.0, 12.0, 18.0]);
+    }
+}

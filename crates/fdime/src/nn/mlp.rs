@@ -1,0 +1,249 @@
+//! A fully connected network over a chunk of rows.
+
+use super::activation::{Activation, add_bias_and_activate, backward_and_column_sums};
+use super::matrix::{Matrix, Write, multiply};
+use crate::random::Rng;
+use multiversion::multiversion;
+use rand::RngExt;
+use std::ops::Range;
+
+/// The shape of a network: layer k maps `widths[k]` inputs to `widths[k+1]` outputs as
+/// z = a W_k + b_k with W_k stored row-major (inputs x outputs), then its bias, layer after layer
+/// in one flat parameter buffer. Hidden layers end in the activation, the last one in nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Mlp {
+    widths: Vec<usize>,
+    activation: Activation,
+    offsets: Vec<usize>,
+}
+
+/// The memory one thread needs to take a chunk of rows forward and backward.
+pub(crate) struct MlpScratch {
+    /// `activations[k]` is the input of layer k; the last is the network's output.
+    pub(crate) activations: Vec<Vec<f32>>,
+    gradient: Vec<f32>,
+    gradient_below: Vec<f32>,
+}
+
+impl Mlp {
+    pub(crate) fn new(
+        inputs: usize,
+        hidden: &[usize],
+        outputs: usize,
+        activation: Activation,
+    ) -> Self {
+        let widths: Vec<usize> =
+            [inputs].into_iter().chain(hidden.iter().copied()).chain([outputs]).collect();
+        let mut offsets = vec![0];
+        for pair in widths.windows(2) {
+            offsets.push(offsets[offsets.len() - 1] + (pair[0] + 1) * pair[1]);
+        }
+        Mlp { widths, activation, offsets }
+    }
+
+    pub(crate) fn parameter_count(&self) -> usize {
+        self.offsets[self.layers()]
+    }
+
+    pub(crate) fn layers(&self) -> usize {
+        self.widths.len() - 1
+    }
+
+    /// Outputs of layer k-1, inputs of layer k.
+    pub(crate) fn width(&self, k: usize) -> usize {
+        self.widths[k]
+    }
+
+    pub(crate) fn activation(&self) -> Activation {
+        self.activation
+    }
+
+    /// Where layer k's weights are in the flat buffer.
+    pub(crate) fn weights(&self, k: usize) -> Range<usize> {
+        self.offsets[k]..self.offsets[k] + self.widths[k] * self.widths[k + 1]
+    }
+
+    /// Where layer k's bias is in the flat buffer.
+    pub(crate) fn bias(&self, k: usize) -> Range<usize> {
+        self.weights(k).end..self.offsets[k + 1]
+    }
+
+    /// Multiply-adds of one row in layers `layers`.
+    pub(crate) fn multiply_adds(&self, layers: Range<usize>) -> usize {
+        layers.map(|k| self.widths[k] * self.widths[k + 1]).sum()
+    }
+
+    /// Uniform in +-1/sqrt(inputs) for weights and biases, as PyTorch's linear layers start.
+    pub(crate) fn initialise(&self, parameters: &mut [f32], rng: &mut Rng) {
+        for k in 0..self.layers() {
+            let bound = 1.0 / (self.widths[k] as f32).sqrt();
+            for parameter in &mut parameters[self.offsets[k]..self.offsets[k + 1]] {
+                *parameter = rng.random_range(-bound..bound);
+            }
+        }
+    }
+
+    pub(crate) fn scratch(&self, rows: usize) -> MlpScratch {
+        let widest = self.widths[1..].iter().copied().max().unwrap_or(0);
+        MlpScratch {
+            activations: self.widths.iter().map(|width| vec![0.0; rows * width]).collect(),
+            gradient: vec![0.0; rows * widest],
+            gradient_below: vec![0.0; rows * widest],
+        }
+    }
+
+    /// Takes `rows` rows of `activations[first]` through layers `first..`.
+    pub(crate) fn forward(
+        &self,
+        parameters: &[f32],
+        first: usize,
+        rows: usize,
+        scratch: &mut MlpScratch,
+    ) {
+        for k in first..self.layers() {
+            let (inputs, outputs) = (self.widths[k], self.widths[k + 1]);
+            let (weights, bias) = (&parameters[self.weights(k)], &parameters[self.bias(k)]);
+            let (below, above) = scratch.activations.split_at_mut(k + 1);
+            let input = &below[k][..rows * inputs];
+            let output = &mut above[0][..rows * outputs];
+            if outputs == 1 {
+                dot_rows(input, weights, bias[0], output);
+                continue;
+            }
+            multiply(
+                output,
+                Write::Replace,
+                Matrix::new(input, rows, inputs),
+                Matrix::new(weights, inputs, outputs),
+            );
+            if k + 1 < self.layers() {
+                add_bias_and_activate(output, bias, self.activation);
+            } else {
+                for row in output.chunks_exact_mut(outputs) {
+                    row.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
+                }
+            }
+        }
+    }
+
+    /// Takes the gradient of the outputs of `rows` rows back through layers `first..` and adds
+    /// (or writes) the parameters' gradient. Returns the gradient with respect to the outputs of
+    /// layer `first - 1` before their activation, or nothing for `first` = 0: the gradient of the
+    /// network's input is never needed.
+    pub(crate) fn backward<'a>(
+        &self,
+        parameters: &[f32],
+        first: usize,
+        rows: usize,
+        output_gradient: &[f32],
+        write: Write,
+        parameter_gradient: &mut [f32],
+        scratch: &'a mut MlpScratch,
+    ) -> &'a [f32] {
+        let MlpScratch { activations, gradient, gradient_below } = scratch;
+        gradient[..output_gradient.len()].copy_from_slice(output_gradient);
+        let last = self.layers() - 1;
+        if write == Write::Replace {
+            // Bias gradients are summed up by the layer above, so they start from zero here.
+            for k in first..=last {
+                parameter_gradient[self.bias(k)].fill(0.0);
+            }
+        }
+        let bias_gradient = &mut parameter_gradient[self.bias(last)];
+        for row in gradient[..output_gradient.len()].chunks_exact(self.widths[last + 1]) {
+            bias_gradient.iter_mut().zip(row).for_each(|(sum, g)| *sum += g);
+        }
+        for k in (first..=last).rev() {
+            let (inputs, outputs) = (self.widths[k], self.widths[k + 1]);
+            let (input, above) = (&activations[k][..rows * inputs], &gradient[..rows * outputs]);
+            let weight_gradient = &mut parameter_gradient[self.weights(k)];
+            if outputs == 1 {
+                if write == Write::Replace {
+                    weight_gradient.fill(0.0);
+                }
+                add_scaled_rows(weight_gradient, input, above);
+            } else {
+                multiply(
+                    weight_gradient,
+                    write,
+                    Matrix::new(input, rows, inputs).transposed(),
+                    Matrix::new(above, rows, outputs),
+                );
+            }
+            if k == 0 {
+                return &[];
+            }
+            let weights = &parameters[self.weights(k)];
+            let below = &mut gradient_below[..rows * inputs];
+            if outputs == 1 {
+                outer_product(below, above, weights);
+            } else {
+                multiply(
+                    below,
+                    Write::Replace,
+                    Matrix::new(above, rows, outputs),
+                    Matrix::new(weights, inputs, outputs).transposed(),
+                );
+            }
+            let sums = self.bias(k - 1);
+            if k > first {
+                backward_and_column_sums(
+                    below,
+                    input,
+                    &mut parameter_gradient[sums],
+                    self.activation,
+                );
+            } else {
+                // The caller owns layer k-1 and sums its bias gradient itself.
+                for (g, a) in below.iter_mut().zip(input) {
+                    *g *= self.activation.slope_at_output(*a);
+                }
+            }
+            std::mem::swap(gradient, gradient_below);
+        }
+        &gradient[..rows * self.widths[first]]
+    }
+}
+
+/// outputs[r] = rows[r] . weights + bias
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn dot_rows(rows: &[f32], weights: &[f32], bias: f32, outputs: &mut [f32]) {
+    for (row, output) in rows.chunks_exact(weights.len()).zip(outputs) {
+        *output = bias + dot(row, weights);
+    }
+}
+
+/// The inner product, in 16 lanes that are added up at the end.
+#[inline(always)]
+pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
+    let mut lanes = [0f32; 16];
+    let (left_full, left_rest) = left.as_chunks::<16>();
+    let (right_full, right_rest) = right.as_chunks::<16>();
+    for (l, r) in left_full.iter().zip(right_full) {
+        for lane in 0..16 {
+            lanes[lane] += l[lane] * r[lane];
+        }
+    }
+    let rest: f32 = left_rest.iter().zip(right_rest).map(|(l, r)| l * r).sum();
+    lanes.iter().sum::<f32>() + rest
+}
+
+/// sums += sum over r of scale[r] * rows[r]
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn add_scaled_rows(sums: &mut [f32], rows: &[f32], scale: &[f32]) {
+    for (row, &scale) in rows.chunks_exact(sums.len()).zip(scale) {
+        for (sum, value) in sums.iter_mut().zip(row) {
+            *sum += scale * value;
+        }
+    }
+}
+
+/// rows[r] = scale[r] * weights
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn outer_product(rows: &mut [f32], scale: &[f32], weights: &[f32]) {
+    for (row, &scale) in rows.chunks_exact_mut(weights.len()).zip(scale) {
+        for (value, weight) in row.iter_mut().zip(weights) {
+            *value = scale * weight;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The parts of the training engine.
+//!
+//! It is our own over the `gemm` crate because that is measurably faster for small networks than
+//! general tensor libraries (see `bench/`): parameters are one flat buffer, scratch memory is
+//! allocated once, bias and activation are one pass, and a few rows at a time go forward and
+//! backward while they are in cache.
+
+mod activation;
+mod adam;
+pub(crate) mod matrix;
+mod mlp;
+
+pub use activation::Activation;
+pub(crate) use adam::Part;
+pub use adam::{Adam, AdamPlan};
+pub(crate) use mlp::{Mlp, MlpScratch, dot};

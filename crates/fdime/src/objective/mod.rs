@@ -1,0 +1,440 @@
+//! What a critic is trained to maximise, and how a mutual information is read off it.
+//!
+//! An estimator is three independent choices: a [`Cost`] to train with, a [`Link`] from scores to
+//! log density ratios, and a [`Readout`]. The named estimators are the table in
+//! [`Estimator::from_str`]: NWJ, for example, is the KL cost with NWJ's readout, and SMILE the GAN
+//! cost with a clipped partition function.
+
+mod f_dime;
+mod info_nce;
+mod mine;
+mod readout;
+mod smile;
+
+pub use readout::Readout;
+
+use crate::divergence::Divergence;
+use crate::error::{Error, Result, invalid, unknown_name};
+use crate::link::Link;
+use crate::nats::Nats;
+use crate::pairing::Pairing;
+use crate::scores::{PairCounts, Scores};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// Value and gradient of a cost with respect to the scores of a batch. Costs are maximised.
+///
+/// A batch is processed in runs of scores, so that a critic can go forward, ask for gradients and
+/// go backward while a few rows are in cache. A cost whose gradients need the whole batch first
+/// (a partition function) says so, and is shown all scores by [`observe`](Self::observe) before.
+pub trait Objective: Send + Sync {
+    /// Whether [`observe`](Self::observe) must see the batch before any gradient is asked for.
+    fn needs_whole_batch(&self) -> bool {
+        false
+    }
+
+    /// Takes in the scores of the whole batch.
+    fn observe(&mut self, scores: Scores<'_>) {
+        let _ = scores;
+    }
+
+    /// Writes dJ/ds for a run of joint scores that starts at `row`; returns their part of J.
+    fn joint(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
+
+    /// Writes dJ/ds for a run of marginal scores that belongs to `row` (all pairs) or starts at
+    /// it (one partner each); returns their part of J.
+    fn marginal(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
+
+    /// The part of J that belongs to no single score.
+    fn constant(&self) -> f64 {
+        0.0
+    }
+}
+
+/// What is maximised during training.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cost {
+    /// f-DIME's value function E_joint[a(l)] - E_marginal[b(l)].
+    FDivergence(Divergence),
+    /// Donsker-Varadhan, E_joint[l] - ln E_marginal[e^l], its gradient with the partition function
+    /// replaced by a moving average (MINE).
+    MovingAverage,
+    /// Donsker-Varadhan with e^l clipped to [e^-tau, e^tau] (SMILE's own cost).
+    Clipped {
+        /// The clipping point; infinity clips nothing.
+        tau: f64,
+    },
+    /// InfoNCE: the mean of ln(e^{l_ii} / mean_j e^{l_ij}) (CPC).
+    InfoNce,
+}
+
+/// A way to estimate mutual information: cost, link and readout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "EstimatorSpec", into = "EstimatorSpec")]
+pub struct Estimator {
+    name: String,
+    cost: Cost,
+    link: Link,
+    readout: Readout,
+}
+
+/// An estimator as plans hold it: its name, which stands for cost and defaults, and the rest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EstimatorSpec {
+    name: String,
+    link: Option<Link>,
+    readout: Option<Readout>,
+}
+
+impl Estimator {
+    /// Name and description of every kind of estimator.
+    pub const NAMES: [(&'static str, &'static str); 8] = [
+        (
+            "<divergence>-dime",
+            "f-DIME for a divergence of the table, e.g. kl-dime, gan-dime, hd-dime",
+        ),
+        ("f:EXPRESSION", "f-DIME for any convex f(u), e.g. f:u*ln(u)"),
+        ("mine", "Donsker-Varadhan with a moving-average partition function"),
+        ("nwj", "KL cost, identity link, NWJ readout"),
+        ("smile-TAU", "GAN cost, partition function clipped at TAU when read out, e.g. smile-1"),
+        ("smile-inf", "GAN cost, Donsker-Varadhan readout"),
+        ("smile-own-TAU", "trained by SMILE's own clipped cost instead (it tends to diverge)"),
+        ("cpc", "InfoNCE; never above ln N; needs all pairs"),
+    ];
+
+    /// f-DIME with the paper's link for that divergence: softplus outputs for KL and Hellinger,
+    /// the identity for all others.
+    pub fn f_dime(divergence: Divergence) -> Self {
+        let name = match &divergence {
+            Divergence::Custom(_) => divergence.to_string(),
+            _ => format!("{divergence}-dime"),
+        };
+        let link = match divergence {
+            Divergence::Kl => Link::LogSoftplus,
+            Divergence::Hellinger => Link::InverseSquareSoftplus,
+            _ => Link::Identity,
+        };
+        Estimator { name, cost: Cost::FDivergence(divergence), link, readout: Readout::Plain }
+    }
+
+    /// Another link in place of the default one.
+    pub fn with_link(mut self, link: Link) -> Self {
+        self.link = link;
+        self
+    }
+
+    /// Another readout in place of the default one.
+    pub fn with_readout(mut self, readout: Readout) -> Self {
+        self.readout = readout;
+        self
+    }
+
+    /// The name it was made from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is trained with.
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    /// How scores become log density ratios.
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// How the estimate is read off.
+    pub fn readout(&self) -> Readout {
+        self.readout
+    }
+
+    /// Something to tell the user about this choice, if there is.
+    pub fn notice(&self) -> Option<String> {
+        match &self.cost {
+            Cost::FDivergence(Divergence::Custom(custom)) => custom.notice(),
+            _ => None,
+        }
+    }
+
+    /// Refuses a pairing that this estimator cannot work with.
+    pub fn check_pairing(&self, pairing: Pairing) -> Result<()> {
+        let row_wise = self.cost == Cost::InfoNce || self.readout == Readout::InfoNce;
+        if row_wise && pairing != Pairing::AllPairs {
+            return Err(Error::Incompatible {
+                parameter: "estimator",
+                value: self.name.clone(),
+                other: format!("pairing {pairing}"),
+                reason: "InfoNCE compares every x with every y; use critic joint or separable with all-pairs".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// A fresh objective for batches of this many pairs.
+    pub fn objective(&self, counts: PairCounts) -> Box<dyn Objective> {
+        match &self.cost {
+            Cost::FDivergence(divergence) => {
+                Box::new(f_dime::FDime::new(divergence.clone(), self.link, counts))
+            }
+            Cost::MovingAverage => Box::new(mine::Mine::new(self.link, counts)),
+            Cost::Clipped { tau } => Box::new(smile::Smile::new(*tau, self.link, counts)),
+            Cost::InfoNce => Box::new(info_nce::InfoNce::new(self.link, counts)),
+        }
+    }
+
+    /// The estimate of the mutual information from a batch's scores.
+    pub fn mutual_information(&self, scores: Scores<'_>) -> Nats {
+        self.readout.read(self.link, scores)
+    }
+}
+
+impl fmt::Display for Estimator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl FromStr for Estimator {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let made = |cost, readout| {
+            Ok(Estimator { name: name.to_string(), cost, link: Link::Identity, readout })
+        };
+        match name {
+            "mine" => return made(Cost::MovingAverage, Readout::DonskerVaradhan),
+            "nwj" => return made(Cost::FDivergence(Divergence::Kl), Readout::Nwj),
+            "cpc" => return made(Cost::InfoNce, Readout::InfoNce),
+            _ => {}
+        }
+        if name.starts_with("f:") {
+            return name.parse().map(Estimator::f_dime);
+        }
+        if let Some(tau) = name.strip_prefix("smile-own-") {
+            let tau = parse_tau(tau)?;
+            return made(Cost::Clipped { tau }, Readout::clipped(tau));
+        }
+        if let Some(tau) = name.strip_prefix("smile-") {
+            return made(Cost::FDivergence(Divergence::Gan), Readout::clipped(parse_tau(tau)?));
+        }
+        let divergence = name.strip_suffix("-dime").map(Divergence::from_str);
+        match divergence {
+            Some(Ok(divergence)) => Ok(Estimator::f_dime(divergence)),
+            Some(Err(error @ Error::InvalidParameter { .. })) => Err(error),
+            _ => {
+                let mut known: Vec<String> =
+                    Divergence::TABLE.iter().map(|d| format!("{d}-dime")).collect();
+                known.extend(["mine", "nwj", "cpc", "smile-1", "smile-inf"].map(String::from));
+                Err(unknown_name("estimator", name, known.iter().map(String::as_str)))
+            }
+        }
+    }
+}
+
+/// The part E_joint[l] of a value, for a run of joint scores.
+fn mean_log_ratio_part(link: Link, joint: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
+    let weight = 1.0 / joint as f64;
+    let mut value = 0.0;
+    for (&s, g) in scores.iter().zip(gradient) {
+        value += weight * link.log_ratio(f64::from(s));
+        *g = weight as f32 * link.slope(s);
+    }
+    value
+}
+
+/// "inf" or a positive number.
+fn parse_tau(text: &str) -> Result<f64> {
+    match text.parse::<f64>() {
+        Ok(tau) if tau > 0.0 => Ok(tau),
+        _ => Err(invalid("tau", text, "write a positive number or inf, as in smile-1, smile-inf")),
+    }
+}
+
+impl TryFrom<EstimatorSpec> for Estimator {
+    type Error = Error;
+
+    fn try_from(spec: EstimatorSpec) -> Result<Self> {
+        let mut estimator: Estimator = spec.name.parse()?;
+        estimator.link = spec.link.unwrap_or(estimator.link);
+        estimator.readout = spec.readout.unwrap_or(estimator.readout);
+        Ok(estimator)
+    }
+}
+
+impl From<Estimator> for EstimatorSpec {
+    fn from(estimator: Estimator) -> Self {
+        EstimatorSpec {
+            name: estimator.name,
+            link: Some(estimator.link),
+            readout: Some(estimator.readout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scores::{PairKind, ScoreBlock};
+
+    /// Scores of a batch of 5 in both layouts.
+    fn blocks() -> [ScoreBlock; 2] {
+        let value = |k: usize| ((k * 37 % 29) as f32 - 14.0) * 0.13;
+        [
+            ScoreBlock::AllPairs { first: 0, n: 5, matrix: (0..25).map(value).collect() },
+            ScoreBlock::Paired {
+                first: 0,
+                joint: (0..5).map(value).collect(),
+                marginal: (5..10).map(value).collect(),
+            },
+        ]
+    }
+
+    fn scores_of(block: &mut ScoreBlock) -> Vec<&mut f32> {
+        match block {
+            ScoreBlock::AllPairs { matrix, .. } => matrix.iter_mut().collect(),
+            ScoreBlock::Paired { joint, marginal, .. } => {
+                joint.iter_mut().chain(marginal.iter_mut()).collect()
+            }
+        }
+    }
+
+    /// J in f64, straight from the definitions.
+    fn reference_value(estimator: &Estimator, block: &ScoreBlock) -> f64 {
+        let link = estimator.link();
+        let (mut on, mut off, mut rows) = (Vec::new(), Vec::new(), vec![Vec::new(); 5]);
+        block.visit(|kind, row, scores| {
+            for (k, &s) in scores.iter().enumerate() {
+                let l = link.log_ratio(f64::from(s));
+                match kind {
+                    PairKind::Joint => on.push(l),
+                    PairKind::Marginal => off.push(l),
+                }
+                rows[if kind == PairKind::Joint { row + k } else { row }].push(l);
+            }
+        });
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let map = |values: &[f64], f: &dyn Fn(f64) -> f64| {
+            mean(&values.iter().map(|&v| f(v)).collect::<Vec<_>>())
+        };
+        match estimator.cost() {
+            Cost::FDivergence(d) => map(&on, &|l| d.a(l)) - map(&off, &|l| d.b(l)),
+            Cost::MovingAverage => mean(&on) - map(&off, &f64::exp).ln(),
+            Cost::Clipped { tau } => {
+                mean(&on) - map(&off, &|l| l.exp().clamp((-tau).exp(), tau.exp())).ln()
+            }
+            Cost::InfoNce => {
+                let lse = |row: &Vec<f64>| map(row, &f64::exp).ln();
+                mean(&on) - mean(&rows.iter().map(lse).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn every_estimator() -> Vec<Estimator> {
+        let mut all: Vec<Estimator> =
+            Divergence::TABLE.into_iter().map(Estimator::f_dime).collect();
+        for name in [
+            "mine",
+            "nwj",
+            "smile-1",
+            "smile-inf",
+            "smile-own-0.7",
+            "smile-own-inf",
+            "cpc",
+            "f:u*ln(u)",
+        ] {
+            all.push(name.parse().unwrap());
+        }
+        all
+    }
+
+    fn value_and_gradient(estimator: &Estimator, block: &ScoreBlock) -> (f64, Vec<f64>) {
+        let scores = std::slice::from_ref(block);
+        let mut objective = estimator.objective(Scores(scores).counts());
+        objective.observe(Scores(scores));
+        let mut value = objective.constant();
+        let mut gradient = Vec::new();
+        match block {
+            ScoreBlock::AllPairs { n, matrix, .. } => {
+                for (row, s) in matrix.chunks_exact(*n).enumerate() {
+                    let mut g = vec![f32::NAN; *n];
+                    value += objective.marginal(row, &s[..row], &mut g[..row]);
+                    value += objective.joint(row, &s[row..=row], &mut g[row..=row]);
+                    value += objective.marginal(row, &s[row + 1..], &mut g[row + 1..]);
+                    gradient.extend(g);
+                }
+            }
+            ScoreBlock::Paired { joint, marginal, .. } => {
+                let mut g = vec![f32::NAN; joint.len()];
+                value += objective.joint(0, joint, &mut g);
+                gradient.extend(&g);
+                value += objective.marginal(0, marginal, &mut g);
+                gradient.extend(&g);
+            }
+        }
+        (value, gradient.into_iter().map(f64::from).collect())
+    }
+
+    /// Values and gradients of every objective x link x layout against finite differences of the
+    /// definitions in f64. On its first batch MINE's moving average is the batch's own partition
+    /// function, so its gradient is the exact one of Donsker-Varadhan.
+    #[test]
+    fn gradients_match_finite_differences() {
+        for estimator in every_estimator() {
+            for link in Link::ALL {
+                let estimator = estimator.clone().with_link(link);
+                for block in blocks() {
+                    if *estimator.cost() == Cost::InfoNce
+                        && matches!(block, ScoreBlock::Paired { .. })
+                    {
+                        continue;
+                    }
+                    let (value, gradient) = value_and_gradient(&estimator, &block);
+                    let exact = reference_value(&estimator, &block);
+                    assert!(
+                        (value - exact).abs() < 2e-5 * (1.0 + exact.abs()),
+                        "{estimator} {link}: value {value} instead of {exact}"
+                    );
+                    for (k, &analytic) in gradient.iter().enumerate() {
+                        // A power of two, so that the f32 scores move by exactly h.
+                        let h = 2f32.powi(-12);
+                        let moved = |by: f32| {
+                            let mut block = block.clone();
+                            *scores_of(&mut block)[k] += by;
+                            (
+                                f64::from(*scores_of(&mut block)[k]),
+                                reference_value(&estimator, &block),
+                            )
+                        };
+                        let ((s1, j1), (s0, j0)) = (moved(h), moved(-h));
+                        let difference = (j1 - j0) / (s1 - s0);
+                        assert!(
+                            (analytic - difference).abs() < 2e-5 * (1.0 + difference.abs()),
+                            "{estimator} {link} score {k}: {analytic} instead of {difference}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_plans_round_trip() {
+        for estimator in every_estimator() {
+            assert_eq!(estimator.name().parse::<Estimator>().unwrap(), estimator);
+            let estimator = estimator.with_readout(Readout::Nwj);
+            let json = serde_json::to_string(&estimator).unwrap();
+            assert_eq!(serde_json::from_str::<Estimator>(&json).unwrap(), estimator, "{json}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_explained() {
+        let error = |name: &str| name.parse::<Estimator>().unwrap_err().to_string();
+        assert_eq!(error("kl-dmie"), "unknown estimator 'kl-dmie'; did you mean 'kl-dime'?");
+        assert_eq!(error("gan"), "unknown estimator 'gan'; did you mean 'gan-dime'?");
+        assert!(error("smile-x").contains("positive number or inf"));
+        assert!(error("alpha-x-dime").contains("alpha-0.5"));
+    }
+}

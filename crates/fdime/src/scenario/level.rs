@@ -1,0 +1,139 @@
+//! How dependent x and y are, in the words that suit the distribution.
+
+use crate::error::{Error, Result, invalid, unknown_name};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// A point on a scenario's scale of dependence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Level {
+    /// The mutual information itself, in nats.
+    Mi(f64),
+    /// The correlation of each pair of components (Gaussians).
+    Rho(f64),
+    /// The half-width of the noise (uniform).
+    Epsilon(f64),
+    /// The degrees of freedom (Student).
+    Df(f64),
+}
+
+impl Level {
+    fn kind(self) -> &'static str {
+        match self {
+            Level::Mi(_) => "mi",
+            Level::Rho(_) => "rho",
+            Level::Epsilon(_) => "eps",
+            Level::Df(_) => "df",
+        }
+    }
+
+    fn of_kind(kind: &str, value: f64) -> Result<Self> {
+        match kind {
+            "mi" => Ok(Level::Mi(value)),
+            "rho" => Ok(Level::Rho(value)),
+            "eps" => Ok(Level::Epsilon(value)),
+            "df" => Ok(Level::Df(value)),
+            _ => Err(unknown_name("kind of level", kind, ["mi", "rho", "eps", "df"])),
+        }
+    }
+
+    fn value(self) -> f64 {
+        match self {
+            Level::Mi(v) | Level::Rho(v) | Level::Epsilon(v) | Level::Df(v) => v,
+        }
+    }
+
+    /// The error for a distribution that does not know this kind of level.
+    pub(super) fn not_for(self, scenario: &str, kinds: &str) -> Error {
+        Error::Incompatible {
+            parameter: "levels",
+            value: self.to_string(),
+            other: format!("scenario {scenario}"),
+            reason: format!("its levels are given as {kinds}"),
+        }
+    }
+
+    /// The error for a value out of range.
+    pub(super) fn out_of_range(self, expected: &str) -> Error {
+        invalid("levels", self, expected)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.kind(), self.value())
+    }
+}
+
+impl FromStr for Level {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        parse_one(text, "mi")
+    }
+}
+
+fn parse_one(text: &str, default_kind: &str) -> Result<Level> {
+    let (kind, number) = text.trim().split_once('=').unwrap_or((default_kind, text));
+    match number.trim().parse() {
+        Ok(value) => Level::of_kind(kind.trim(), value),
+        Err(_) => Err(invalid(
+            "levels",
+            format!("'{text}'"),
+            "write numbers separated by commas, such as 2,4,6 (nats), rho=.5,.9, eps=1,.1 or df=3,1",
+        )),
+    }
+}
+
+/// Levels separated by commas. A kind holds until the next one: `df=3,2,1`. Numbers without a kind
+/// are mutual information in nats.
+pub fn parse_levels(text: &str) -> Result<Vec<Level>> {
+    let mut levels: Vec<Level> = Vec::new();
+    for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+        let kind = levels.last().map_or("mi", |level| level.kind());
+        levels.push(parse_one(part, kind)?);
+    }
+    if levels.is_empty() {
+        return Err(invalid("levels", "''", "at least one level is needed, such as 2,4,6,8,10"));
+    }
+    Ok(levels)
+}
+
+impl TryFrom<String> for Level {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Level> for String {
+    fn from(level: Level) -> Self {
+        level.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_holds_until_the_next() {
+        assert_eq!(parse_levels("2,4").unwrap(), [Level::Mi(2.0), Level::Mi(4.0)]);
+        assert_eq!(
+            parse_levels("df=3,2,mi=1").unwrap(),
+            [Level::Df(3.0), Level::Df(2.0), Level::Mi(1.0)]
+        );
+        for bad in ["", ",", "two", "foo=1", "rho="] {
+            assert!(parse_levels(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn text_round_trips() {
+        for level in [Level::Mi(2.5), Level::Rho(-0.5), Level::Epsilon(0.05), Level::Df(3.0)] {
+            assert_eq!(level.to_string().parse::<Level>().unwrap(), level);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The multivariate Student distribution.
+
+use super::{Distribution, Level};
+use crate::error::Result;
+use crate::nats::Nats;
+use crate::random::Rng;
+use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
+use statrs::function::gamma::{digamma, ln_gamma};
+
+/// (X, Y) = z sqrt(v / w) with z standard normal in 2d dimensions and w chi-squared with v degrees
+/// of freedom: uncorrelated, yet dependent through the common scale.
+pub(super) struct Student {
+    dim: usize,
+    df: f64,
+    chi_squared: ChiSquared<f64>,
+}
+
+/// With s(n) = (v+n)/2 psi((v+n)/2) - ln G((v+n)/2):
+/// I = s(dx) + s(dy) - s(dx+dy) - s(0)
+fn information(df: f64, dim: usize) -> f64 {
+    let s = |n: usize| {
+        let half = (df + n as f64) / 2.0;
+        half * digamma(half) - ln_gamma(half)
+    };
+    2.0 * s(dim) - s(2 * dim) - s(0)
+}
+
+const FEWEST_DF: f64 = 0.05;
+const MOST_DF: f64 = 1e4;
+
+/// The degrees of freedom with this information, which falls as they grow.
+fn df_of(level: Level, information_wanted: f64, dim: usize) -> Result<f64> {
+    let (mut low, mut high) = (FEWEST_DF, MOST_DF);
+    if information_wanted > information(low, dim) || information_wanted < information(high, dim) {
+        return Err(level.out_of_range(&format!(
+            "a Student distribution of this dim has between {:.4} and {:.4} nats",
+            information(high, dim),
+            information(low, dim)
+        )));
+    }
+    for _ in 0..200 {
+        let middle = (low * high).sqrt();
+        if information(middle, dim) > information_wanted {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(high)
+}
+
+impl Student {
+    pub(super) fn at(level: Level, dim: usize) -> Result<Self> {
+        let df = match level {
+            Level::Df(df) if (FEWEST_DF..=MOST_DF).contains(&df) => df,
+            Level::Df(_) => {
+                return Err(level.out_of_range("degrees of freedom lie between 0.05 and 10000"));
+            }
+            Level::Mi(mi) if mi > 0.0 && mi.is_finite() => df_of(level, mi, dim)?,
+            Level::Mi(_) => {
+                return Err(level.out_of_range("mutual information is finite and positive here"));
+            }
+            Level::Rho(_) | Level::Epsilon(_) => {
+                return Err(level.not_for("student", "MI (nats) or df"));
+            }
+        };
+        match ChiSquared::new(df) {
+            Ok(chi_squared) => Ok(Student { dim, df, chi_squared }),
+            Err(_) => Err(level.out_of_range("degrees of freedom are positive")),
+        }
+    }
+}
+
+impl Distribution for Student {
+    fn draw(&self, rng: &mut Rng, x: &mut [f64], y: &mut [f64]) {
+        let scale = (self.df / self.chi_squared.sample(rng)).sqrt();
+        for value in x.iter_mut().chain(y) {
+            let z: f64 = StandardNormal.sample(rng);
+            *value = scale * z;
+        }
+    }
+
+    fn mutual_information(&self) -> Nats {
+        Nats(information(self.df, self.dim))
+    }
+
+    /// ln p(n-dim. v) = ln G((v+n)/2) - ln G(v/2) - n/2 ln(v pi) - (v+n)/2 ln(1 + |v|^2/v); in the
+    /// ratio the terms in ln(v pi) cancel.
+    fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64 {
+        let (v, d) = (self.df, self.dim as f64);
+        let square = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
+        let log_density = |n: f64, square: f64| {
+            ln_gamma((v + n) / 2.0) - ln_gamma(v / 2.0) - (v + n) / 2.0 * (square / v).ln_1p()
+        };
+        let (xx, yy) = (square(x), square(y));
+        log_density(2.0 * d, xx + yy) - log_density(d, xx) - log_density(d, yy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values_and_inversion() {
+        for (dim, df, expected) in [
+            (5, 3.0, 0.2985),
+            (5, 2.0, 0.4482),
+            (5, 1.0, 0.8013),
+            (1, 1.0, 0.2242),
+            (2, 2.0, 0.1931),
+        ] {
+            assert!((information(df, dim) - expected).abs() < 1e-4, "d={dim} df={df}");
+            let inverted = df_of(Level::Mi(0.0), information(df, dim), dim).unwrap();
+            assert!((inverted / df - 1.0).abs() < 1e-6, "d={dim} df={df}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for level in
+            [Level::Df(0.0), Level::Df(-1.0), Level::Mi(0.0), Level::Mi(100.0), Level::Rho(0.5)]
+        {
+            assert!(Student::at(level, 2).is_err(), "{level}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a critic says about the pairs of one batch.
+
+/// How many pairs of each kind a batch yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairCounts {
+    /// Pairs (x_i, y_i).
+    pub joint: usize,
+    /// Pairs (x_i, y_j) that stand for independent draws.
+    pub marginal: usize,
+}
+
+/// The scores of a run of rows of the batch, beginning with row `first`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScoreBlock {
+    /// Every y with each x: row-major, `n` columns, the joint pair on the diagonal.
+    AllPairs {
+        /// The first row's index in the batch.
+        first: usize,
+        /// The batch size.
+        n: usize,
+        /// Score of (x_{first+r}, y_j) at `r * n + j`.
+        matrix: Vec<f32>,
+    },
+    /// One joint and one marginal pair for each x.
+    Paired {
+        /// The first row's index in the batch.
+        first: usize,
+        /// Scores of (x_i, y_i).
+        joint: Vec<f32>,
+        /// Scores of (x_i, y_partner(i)).
+        marginal: Vec<f32>,
+    },
+}
+
+/// Whether pairs were drawn together or put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairKind {
+    /// (x_i, y_i)
+    Joint,
+    /// (x_i, y_j), j != i but for the naive permutation
+    Marginal,
+}
+
+impl ScoreBlock {
+    /// Calls `f(kind, row, scores)` for runs of scores: a run of joint scores starts at that row;
+    /// a run of marginal scores belongs to that row (all pairs) or starts at it (paired).
+    pub fn visit(&self, mut f: impl FnMut(PairKind, usize, &[f32])) {
+        match self {
+            ScoreBlock::AllPairs { first, n, matrix } => {
+                for (row, scores) in (*first..).zip(matrix.chunks_exact(*n)) {
+                    f(PairKind::Joint, row, &scores[row..=row]);
+                    f(PairKind::Marginal, row, &scores[..row]);
+                    f(PairKind::Marginal, row, &scores[row + 1..]);
+                }
+            }
+            ScoreBlock::Paired { first, joint, marginal } => {
+                f(PairKind::Joint, *first, joint);
+                f(PairKind::Marginal, *first, marginal);
+            }
+        }
+    }
+}
+
+/// The scores of a whole batch, in the order of its rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Scores<'a>(pub &'a [ScoreBlock]);
+
+impl Scores<'_> {
+    /// [`ScoreBlock::visit`] over all blocks.
+    pub fn visit(&self, mut f: impl FnMut(PairKind, usize, &[f32])) {
+        for block in self.0 {
+            block.visit(&mut f);
+        }
+    }
+
+    /// The runs of one kind.
+    pub fn visit_kind(&self, wanted: PairKind, mut f: impl FnMut(&[f32])) {
+        self.visit(|kind, _, scores| {
+            if kind == wanted {
+                f(scores);
+            }
+        });
+    }
+
+    /// How many scores of each kind there are.
+    pub fn counts(&self) -> PairCounts {
+        let mut counts = PairCounts { joint: 0, marginal: 0 };
+        self.visit(|kind, _, scores| match kind {
+            PairKind::Joint => counts.joint += scores.len(),
+            PairKind::Marginal => counts.marginal += scores.len(),
+        });
+        counts
+    }
+}

@@ -1,0 +1,129 @@
+use crate::critic::CriticPlan;
+use crate::error::{Result, invalid};
+use crate::nn::AdamPlan;
+use crate::objective::Estimator;
+use crate::pairing::Pairing;
+use crate::scenario::{Level, PairSource, ScenarioPlan};
+use serde::{Deserialize, Serialize};
+
+/// Everything about a run, as plain data: written to a file, sent elsewhere or run again, it gives
+/// the same numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunPlan {
+    /// Where samples come from.
+    pub scenario: ScenarioPlan,
+    /// Cost, link and readout.
+    pub estimator: Estimator,
+    /// The network.
+    pub critic: CriticPlan,
+    /// How marginal pairs are made.
+    pub pairing: Pairing,
+    /// Joint samples in a step.
+    pub batch: usize,
+    /// What is sampled when.
+    pub schedule: Schedule,
+    /// The optimiser.
+    pub optimizer: AdamPlan,
+    /// The seed of all randomness.
+    pub seed: u64,
+}
+
+/// A staircase: at every level so many iterations, network and optimiser carried on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// The levels, in order.
+    pub levels: Vec<Level>,
+    /// Iterations at each level.
+    pub iterations: usize,
+}
+
+impl RunPlan {
+    /// The paper's settings: batches of 64, 4000 iterations at each of the scenario's levels,
+    /// Adam with a learning rate of 5e-4, the critic's own pairing.
+    pub fn new(scenario: ScenarioPlan, estimator: Estimator, critic: CriticPlan) -> Self {
+        RunPlan {
+            pairing: critic.kind.default_pairing(),
+            schedule: Schedule { levels: scenario.default_levels(), iterations: 4000 },
+            scenario,
+            estimator,
+            critic,
+            batch: 64,
+            optimizer: AdamPlan::default(),
+            seed: 0,
+        }
+    }
+
+    /// The total number of iterations.
+    pub fn iterations(&self) -> usize {
+        self.schedule.levels.len() * self.schedule.iterations
+    }
+
+    /// Refuses what cannot be run, naming the parameter.
+    pub fn check(&self) -> Result<()> {
+        if self.batch < 2 {
+            let expected = "at least 2 samples are needed to pair x with another y";
+            return Err(invalid("batch", self.batch, expected));
+        }
+        if self.batch > u32::MAX as usize {
+            return Err(invalid("batch", self.batch, "a batch holds at most 2^32 - 1 samples"));
+        }
+        if self.schedule.levels.is_empty() {
+            return Err(invalid("levels", "[]", "at least one level is needed, e.g. 2,4,6,8,10"));
+        }
+        if self.schedule.iterations == 0 {
+            return Err(invalid("iterations", 0, "at least one iteration at each level"));
+        }
+        self.critic.check()?;
+        self.critic.kind.check_pairing(self.pairing)?;
+        self.estimator.check_pairing(self.pairing)?;
+        self.optimizer.check()?;
+        for level in &self.schedule.levels {
+            self.scenario.at(*level)?.dims();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::critic::CriticKind;
+
+    fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
+        RunPlan::new(
+            ScenarioPlan::new("cubic", 3).unwrap(),
+            estimator.parse().unwrap(),
+            CriticPlan::new(critic, &[8]),
+        )
+    }
+
+    #[test]
+    fn a_plan_survives_the_way_through_a_file() {
+        let mut plan = plan(CriticKind::Separable, "smile-inf");
+        plan.schedule.levels = vec![Level::Mi(2.0), Level::Rho(0.5)];
+        let json = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<RunPlan>(&json).unwrap(), plan);
+        let misspelt = json.replace("\"batch\"", "\"btach\"");
+        assert!(serde_json::from_str::<RunPlan>(&misspelt).is_err());
+    }
+
+    #[test]
+    fn impossible_plans_are_refused_by_name() {
+        let refused = |change: &dyn Fn(&mut RunPlan)| {
+            let mut plan = plan(CriticKind::Deranged, "kl-dime");
+            plan.check().unwrap();
+            change(&mut plan);
+            plan.check().unwrap_err().to_string()
+        };
+        assert!(refused(&|p| p.batch = 1).contains("batch"));
+        assert!(refused(&|p| p.schedule.levels.clear()).contains("levels"));
+        assert!(refused(&|p| p.schedule.levels = vec![Level::Mi(-1.0)]).contains("levels"));
+        assert!(refused(&|p| p.schedule.iterations = 0).contains("iterations"));
+        assert!(refused(&|p| p.pairing = Pairing::AllPairs).contains("pairing"));
+        assert!(refused(&|p| p.critic.hidden.clear()).contains("hidden"));
+        assert!(refused(&|p| p.scenario.dim = 0).contains("dim"));
+        assert!(refused(&|p| p.estimator = "cpc".parse().unwrap()).contains("cpc"));
+    }
+}

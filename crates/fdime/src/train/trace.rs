@@ -1,0 +1,155 @@
+use crate::nats::Nats;
+use serde::{Deserialize, Serialize};
+
+/// What happened in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Counts from 0 over the whole run.
+    pub iteration: usize,
+    /// The index of the level.
+    pub level: usize,
+    /// The objective's value on the batch, before the update.
+    pub value: f64,
+    /// The estimate read off the batch, before the update.
+    pub estimate: Nats,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// All iterations were made.
+    Completed,
+    /// An observer stopped it.
+    Stopped,
+    /// The objective or the estimate became infinite or NaN at this iteration, which is not part
+    /// of the trace.
+    Diverged {
+        /// The iteration.
+        iteration: usize,
+    },
+}
+
+/// What happened at every step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The exact mutual information at each level of the schedule.
+    pub true_mi: Vec<Nats>,
+    /// Iterations planned at each level.
+    pub iterations: usize,
+    /// The steps that were made.
+    pub steps: Vec<StepRecord>,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// The quality of an estimator at one level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelSummary {
+    /// The exact mutual information.
+    pub true_mi: Nats,
+    /// The mean of the estimates.
+    pub mean: Nats,
+    /// |mean - true|: a magnitude, as in the paper's tables.
+    pub bias: f64,
+    /// The variance of the estimates over the iterations.
+    pub variance: f64,
+    /// The mean squared error, bias^2 + variance for a single run.
+    pub mse: f64,
+    /// The iterations looked at: the last ones of the level.
+    pub window: usize,
+}
+
+impl Trace {
+    /// Summaries of the last `window` iterations of every level that was finished.
+    pub fn summarise(&self, window: usize) -> Vec<LevelSummary> {
+        let window = window.clamp(1, self.iterations);
+        let levels = self.true_mi.iter().zip(self.steps.chunks_exact(self.iterations));
+        levels
+            .map(|(&true_mi, steps)| {
+                let estimates = || steps[steps.len() - window..].iter().map(|s| s.estimate.0);
+                let mean = estimates().sum::<f64>() / window as f64;
+                let variance = estimates().map(|e| (e - mean).powi(2)).sum::<f64>() / window as f64;
+                let bias = (mean - true_mi.0).abs();
+                let mse = bias * bias + variance;
+                LevelSummary { true_mi, mean: Nats(mean), bias, variance, mse, window }
+            })
+            .collect()
+    }
+}
+
+/// Several runs of the same plan with different seeds as one: means of the means, variances and
+/// squared errors, and the bias of the mean. Only levels that every run finished are there. The
+/// second number is the standard deviation of the runs' means.
+pub fn summarise_runs(runs: &[Trace], window: usize) -> Vec<(LevelSummary, f64)> {
+    let summaries: Vec<Vec<LevelSummary>> = runs.iter().map(|run| run.summarise(window)).collect();
+    let levels = summaries.iter().map(Vec::len).min().unwrap_or(0);
+    (0..levels)
+        .map(|level| {
+            let average = |of: &dyn Fn(&LevelSummary) -> f64| {
+                summaries.iter().map(|s| of(&s[level])).sum::<f64>() / summaries.len() as f64
+            };
+            let mean = average(&|s| s.mean.0);
+            let spread = average(&|s| (s.mean.0 - mean).powi(2)).sqrt();
+            let summary = LevelSummary {
+                mean: Nats(mean),
+                bias: (mean - summaries[0][level].true_mi.0).abs(),
+                variance: average(&|s| s.variance),
+                mse: average(&|s| s.mse),
+                ..summaries[0][level]
+            };
+            (summary, spread)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(estimates: &[f64], iterations: usize) -> Trace {
+        Trace {
+            true_mi: vec![Nats(2.0), Nats(4.0)],
+            iterations,
+            steps: estimates
+                .iter()
+                .enumerate()
+                .map(|(iteration, &e)| StepRecord {
+                    iteration,
+                    level: iteration / iterations,
+                    value: 0.0,
+                    estimate: Nats(e),
+                })
+                .collect(),
+            ending: Ending::Completed,
+        }
+    }
+
+    #[test]
+    fn bias_variance_and_error_of_the_window() {
+        let run = trace(&[9.0, 1.0, 2.0, 9.0, 3.0, 5.0], 3);
+        let levels = run.summarise(2);
+        assert_eq!((levels[0].mean, levels[0].bias, levels[0].variance), (Nats(1.5), 0.5, 0.25));
+        assert_eq!((levels[1].mean, levels[1].bias, levels[1].mse), (Nats(4.0), 0.0, 1.0));
+        assert_eq!(run.summarise(100)[0].window, 3, "a window is at most a level");
+    }
+
+    #[test]
+    fn only_finished_levels_count() {
+        let run = trace(&[1.0, 2.0, 3.0, 4.0], 3);
+        assert_eq!(run.summarise(3).len(), 1);
+        let full = trace(&[1.0; 6], 3);
+        assert_eq!(summarise_runs(&[run, full], 3).len(), 1);
+    }
+
+    #[test]
+    fn runs_are_averaged() {
+        let [(level, spread), _] =
+            summarise_runs(&[trace(&[1.0; 4], 2), trace(&[2.0; 4], 2)], 2)[..]
+        else {
+            panic!("two levels");
+        };
+        assert_eq!((level.mean, level.bias, level.variance, spread), (Nats(1.5), 0.5, 0.0, 0.5));
+        assert_eq!(level.mse, 0.5);
+    }
+}
