@@ -3,7 +3,7 @@
 use super::{Batch, CHUNK, Critic, CriticPlan, GradientParts, groups};
 use crate::engine::Workers;
 use crate::nn::matrix::Write;
-use crate::nn::{Mlp, MlpScratch, Part};
+use crate::nn::{Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
 use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
@@ -16,10 +16,12 @@ pub(super) struct Deranged {
     blocks: Vec<ScoreBlock>,
     parts: Vec<Part>,
     scratch: Vec<Scratch>,
+    passes: u64,
 }
 
 struct Scratch {
     network: MlpScratch,
+    transposed: Transposed,
     score_gradient: Vec<f32>,
 }
 
@@ -44,21 +46,27 @@ impl Deranged {
             blocks: groups.iter().map(block).collect(),
             parts: groups.iter().map(|_| Part::new(0, parameters.len())).collect(),
             scratch: (0..threads)
-                .map(|_| Scratch { network: mlp.scratch(CHUNK), score_gradient: vec![0.0; CHUNK] })
+                .map(|_| Scratch {
+                    network: mlp.scratch(CHUNK),
+                    transposed: mlp.transposed(),
+                    score_gradient: vec![0.0; CHUNK],
+                })
                 .collect(),
             mlp,
             parameters,
             groups,
+            passes: 0,
         }
     }
 
     /// Forward through all groups; with an objective, gradients and backward too.
     fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
-        let Deranged { mlp, parameters, groups, blocks, parts, scratch } = self;
+        let Deranged { mlp, parameters, groups, blocks, parts, scratch, passes } = self;
         workers.for_each(blocks, parts, scratch, |group, block, part, scratch| {
             let ScoreBlock::Paired { joint, marginal, .. } = block else { return };
             let all = groups[group].clone();
             part.value = 0.0;
+            mlp.update_transposed(parameters, *passes, &mut scratch.transposed);
             for start in all.clone().step_by(CHUNK / 2) {
                 let rows = start..(start + CHUNK / 2).min(all.end);
                 let count = rows.len();
@@ -75,7 +83,7 @@ impl Deranged {
                     + objective.marginal(start, &scores[count..], off);
                 let write = if start == all.start { Write::Replace } else { Write::Add };
                 mlp.backward(
-                    parameters,
+                    &scratch.transposed,
                     0,
                     2 * count,
                     gradient,
@@ -109,6 +117,7 @@ impl Critic for Deranged {
     }
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
+        self.passes += 1;
         if objective.needs_whole_batch() {
             self.sweep(batch, None, workers);
             objective.observe(Scores(&self.blocks));

@@ -7,7 +7,7 @@
 use super::{Batch, CHUNK, Critic, CriticPlan, GradientParts, all_pairs_gradient, groups};
 use crate::engine::Workers;
 use crate::nn::matrix::{Matrix, Write, multiply};
-use crate::nn::{Activation, Mlp, MlpScratch, Part};
+use crate::nn::{Activation, Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
 use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
@@ -22,10 +22,12 @@ pub(super) struct Joint {
     blocks: Vec<ScoreBlock>,
     parts: Vec<Part>,
     scratch: Vec<Scratch>,
+    passes: u64,
 }
 
 struct Scratch {
     network: MlpScratch,
+    transposed: Transposed,
     score_gradient: Vec<f32>,
     /// x W_x + b of the group's rows and y W_y of all rows, and the gradients of both.
     x_part: Vec<f32>,
@@ -59,6 +61,7 @@ impl Joint {
             scratch: (0..threads)
                 .map(|_| Scratch {
                     network: mlp.scratch(CHUNK),
+                    transposed: mlp.transposed(),
                     score_gradient: vec![0.0; CHUNK],
                     x_part: vec![0.0; largest * width],
                     y_part: vec![0.0; n * width],
@@ -70,14 +73,16 @@ impl Joint {
             x_dim,
             parameters,
             groups,
+            passes: 0,
         }
     }
 
     /// Forward through all groups; with an objective, gradients and backward too.
     fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
-        let Joint { mlp, x_dim, parameters, groups, blocks, parts, scratch } = self;
+        let Joint { mlp, x_dim, parameters, groups, blocks, parts, scratch, passes } = self;
         workers.for_each(blocks, parts, scratch, |group, block, part, scratch| {
             let ScoreBlock::AllPairs { matrix, .. } = block else { return };
+            mlp.update_transposed(parameters, *passes, &mut scratch.transposed);
             let task = GroupPass {
                 mlp,
                 parameters,
@@ -221,7 +226,7 @@ impl GroupPass<'_> {
             return value;
         }
         let hidden_gradient = self.mlp.backward(
-            self.parameters,
+            &scratch.transposed,
             1,
             count,
             &scratch.score_gradient[..count],
@@ -286,6 +291,7 @@ impl Critic for Joint {
     }
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
+        self.passes += 1;
         if objective.needs_whole_batch() {
             self.sweep(batch, None, workers);
             objective.observe(Scores(&self.blocks));

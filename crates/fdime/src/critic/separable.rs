@@ -3,7 +3,7 @@
 use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient, groups};
 use crate::engine::Workers;
 use crate::nn::matrix::{Matrix, Write, multiply};
-use crate::nn::{Mlp, MlpScratch, Part, dot};
+use crate::nn::{Mlp, MlpScratch, Part, Transposed, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
 use crate::random::Rng;
@@ -23,8 +23,16 @@ pub(super) struct Separable {
     y_gradient: Vec<f32>,
     blocks: Vec<ScoreBlock>,
     block_states: Vec<BlockState>,
-    scratch: Vec<Vec<f32>>,
+    scratch: Vec<Scratch>,
+    passes: u64,
     all_pairs: bool,
+}
+
+struct Scratch {
+    g: Transposed,
+    h: Transposed,
+    /// dJ/ds of some rows of the score matrix.
+    score_gradient: Vec<f32>,
 }
 
 /// A group of rows on its way through one of the two networks.
@@ -44,8 +52,11 @@ struct BlockState {
     y_gradient: Vec<f32>,
 }
 
-/// Rows of the score matrix worked on at once, so that they stay in cache.
-const SCORE_ROWS: usize = 16;
+/// Rows of the score matrix worked on at once: as many as make 2^16 scores, so that these and
+/// their gradients stay in the L2 cache.
+fn score_rows(n: usize) -> usize {
+    ((1 << 16) / n).clamp(8, 128)
+}
 
 impl Separable {
     pub(super) fn new(
@@ -93,8 +104,6 @@ impl Separable {
             })
             .collect();
         Separable {
-            g,
-            h,
             parameters,
             towers,
             parts,
@@ -103,7 +112,16 @@ impl Separable {
             y_gradient: vec![0.0; n * embedding],
             blocks,
             block_states,
-            scratch: vec![vec![0.0; if all_pairs { SCORE_ROWS * n } else { 0 }]; threads],
+            scratch: (0..threads)
+                .map(|_| Scratch {
+                    g: g.transposed(),
+                    h: h.transposed(),
+                    score_gradient: vec![0.0; if all_pairs { score_rows(n) * n } else { 0 }],
+                })
+                .collect(),
+            passes: 0,
+            g,
+            h,
             all_pairs,
         }
     }
@@ -138,7 +156,7 @@ impl Separable {
         };
         workers.for_each(blocks, block_states, scratch, |_, block, state, scratch| match block {
             ScoreBlock::AllPairs { n, matrix, .. } => {
-                pass.all_pairs(*n, objective, matrix, state, scratch);
+                pass.all_pairs(*n, objective, matrix, state, &mut scratch.score_gradient);
             }
             ScoreBlock::Paired { joint, marginal, .. } => {
                 pass.paired(objective, joint, marginal, state);
@@ -172,18 +190,28 @@ impl Separable {
     /// From the gradients of g(x) and h(y) to those of the parameters.
     fn backward(&mut self, workers: &mut Workers) {
         let Separable {
-            g, h, parameters, towers, parts, y_gradient, block_states, scratch, ..
+            g,
+            h,
+            parameters,
+            towers,
+            parts,
+            y_gradient,
+            block_states,
+            scratch,
+            passes,
+            ..
         } = self;
         let (half, embedding) = (towers.len() / 2, g.width(g.layers()));
-        workers.for_each(towers, parts, scratch, |index, tower, part, _| {
+        workers.for_each(towers, parts, scratch, |index, tower, part, scratch| {
             let rows = tower.rows.clone();
-            let (mlp, gradient) = if index < half {
-                (&*g, &block_states[index].x_gradient[..])
+            let (mlp, transposed, gradient) = if index < half {
+                (&*g, &mut scratch.g, &block_states[index].x_gradient[..])
             } else {
-                (&*h, &y_gradient[rows.start * embedding..rows.end * embedding])
+                (&*h, &mut scratch.h, &y_gradient[rows.start * embedding..rows.end * embedding])
             };
+            mlp.update_transposed(&parameters[part.offset..], *passes, transposed);
             mlp.backward(
-                &parameters[part.offset..],
+                transposed,
                 0,
                 rows.len(),
                 gradient,
@@ -216,8 +244,8 @@ impl ScorePass<'_> {
         let y = Matrix::new(self.y, n, e);
         state.value = 0.0;
         let mut write = Write::Replace;
-        for top in (0..state.rows.len()).step_by(SCORE_ROWS) {
-            let count = SCORE_ROWS.min(state.rows.len() - top);
+        for top in (0..state.rows.len()).step_by(score_rows(n)) {
+            let count = score_rows(n).min(state.rows.len() - top);
             let first = state.rows.start + top;
             let x = Matrix::new(&self.x[first * e..], count, e);
             let scores = &mut scores[top * n..(top + count) * n];
@@ -269,6 +297,7 @@ impl Critic for Separable {
     }
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
+        self.passes += 1;
         self.embed(batch, workers);
         if objective.needs_whole_batch() {
             self.score(batch, None, workers);

@@ -3,7 +3,9 @@
 //! A small step takes a third of a millisecond and has two or three parallel phases, so waking
 //! sleeping threads for each would cost a good part of it. Here idle threads spin for a bounded
 //! time and only then sleep: a phase that follows soon starts at once, and a machine shared with
-//! other work is not kept busy for nothing.
+//! other work is not kept busy for nothing. Each thread begins with its own share of the tasks, the
+//! same share in every step, so that it finds their data in its own cache; when it is through, it
+//! helps with the others'.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -25,8 +27,8 @@ pub struct Workers {
 
 #[derive(Default)]
 struct Shared {
-    /// Job number (24 bits), tasks in the job (20), next task (20). One word, so that a claim
-    /// of a task can only succeed for the job that is really there.
+    /// Job number (26 bits), tasks in the job (6), one bit for every task still to be claimed (32).
+    /// One word, so that a claim can only succeed for the job that is really there.
     state: AtomicU64,
     /// The job behind `state`; read only by a thread that has claimed one of its tasks.
     job: JobSlot,
@@ -46,32 +48,42 @@ struct JobSlot(std::cell::UnsafeCell<Option<Job<'static>>>);
 // orders the read after the write (released with `state`).
 unsafe impl Sync for JobSlot {}
 
-const FIELD: u64 = (1 << 20) - 1;
+/// The most tasks a job can have.
+const MOST_TASKS: usize = 32;
+
+/// Task numbers `from..to` as bits.
+fn bits(from: usize, to: usize) -> u64 {
+    (1 << to) - (1 << from)
+}
 
 impl Shared {
-    /// Takes the next task of the current job, if there is one.
-    fn claim(&self) -> Option<usize> {
+    /// Takes a task of the current job, if one is left: the first of the worker's own share, or
+    /// else the last of anybody's.
+    fn claim(&self, worker: usize, workers: usize) -> Option<usize> {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
-            let (tasks, next) = (state >> 20 & FIELD, state & FIELD);
-            if next >= tasks {
+            let open = state & bits(0, MOST_TASKS);
+            if open == 0 {
                 return None;
             }
+            let tasks = (state >> 32) as usize & 0x3f;
+            let own = open & bits(tasks * worker / workers, tasks * (worker + 1) / workers);
+            let task = if own != 0 { own.trailing_zeros() } else { open.ilog2() };
             match self.state.compare_exchange_weak(
                 state,
-                state + 1,
+                state & !(1 << task),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Some(next as usize),
+                Ok(_) => return Some(task as usize),
                 Err(now) => state = now,
             }
         }
     }
 
     /// Works on the current job until none of its tasks is left to claim.
-    fn work(&self, worker: usize) {
-        while let Some(task) = self.claim() {
+    fn work(&self, worker: usize, workers: usize) {
+        while let Some(task) = self.claim(worker, workers) {
             // SAFETY: this thread holds a claimed, unfinished task, so the job is alive and the
             // slot is not being written (see JobSlot).
             let job = unsafe { *self.job.0.get() };
@@ -89,11 +101,10 @@ impl Shared {
     }
 
     fn has_work(&self) -> bool {
-        let state = self.state.load(Ordering::SeqCst);
-        (state & FIELD) < (state >> 20 & FIELD)
+        self.state.load(Ordering::SeqCst) & bits(0, MOST_TASKS) != 0
     }
 
-    fn thread_loop(&self, worker: usize) {
+    fn thread_loop(&self, worker: usize, workers: usize) {
         loop {
             let idle_since = Instant::now();
             while !self.has_work() {
@@ -108,7 +119,7 @@ impl Shared {
                     self.sleep();
                 }
             }
-            self.work(worker);
+            self.work(worker, workers);
         }
     }
 
@@ -135,10 +146,11 @@ impl Workers {
     /// As many threads as asked for, at least one: the caller's.
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
-        let threads = (1..threads)
+        let workers = threads.max(1);
+        let threads = (1..workers)
             .map(|worker| {
                 let shared = Arc::clone(&shared);
-                std::thread::spawn(move || shared.thread_loop(worker))
+                std::thread::spawn(move || shared.thread_loop(worker, workers))
             })
             .collect();
         Workers { shared, threads }
@@ -149,7 +161,7 @@ impl Workers {
         self.threads.len() + 1
     }
 
-    /// Calls `job(worker, task)` once for every task; `worker` < [`count`](Self::count) tells the
+    /// Calls `job(worker, task)` once for every task, of which there are at most 32; `worker` < [`count`](Self::count) tells the
     /// threads apart. Returns when all are done; a panic in a task is raised here.
     fn run(&mut self, tasks: usize, job: Job<'_>) {
         if self.threads.is_empty() || tasks <= 1 {
@@ -157,17 +169,18 @@ impl Workers {
             return;
         }
         let shared = &*self.shared;
-        assert!((tasks as u64) <= FIELD, "too many tasks");
+        assert!(tasks <= MOST_TASKS, "{tasks} tasks");
         // SAFETY: only the lifetime is changed. No thread holds the job after this call: it waits
         // below until every task is finished, and then no further task can be claimed.
         let job: Job<'static> = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
         shared.finished.store(0, Ordering::Relaxed);
         // SAFETY: the last job is over (`&mut self`, and `run` waits), so nobody reads the slot.
         unsafe { *shared.job.0.get() = Some(job) };
-        let number = (shared.state.load(Ordering::Relaxed) >> 40).wrapping_add(1) & 0xff_ffff;
-        shared.state.store(number << 40 | (tasks as u64) << 20, Ordering::SeqCst);
+        let number = (shared.state.load(Ordering::Relaxed) >> 38).wrapping_add(1);
+        let state = number << 38 | (tasks as u64) << 32 | bits(0, tasks);
+        shared.state.store(state, Ordering::SeqCst);
         shared.wake_sleepers();
-        shared.work(0);
+        shared.work(0, self.count());
         let mut spins = 0u32;
         while shared.finished.load(Ordering::Acquire) < tasks {
             spins += 1;
@@ -264,12 +277,15 @@ impl Workers {
         (right, right_size): (&mut [B], usize),
         f: impl Fn(usize, &mut [A], &mut [B]) + Sync,
     ) {
-        let tasks = left.len().div_ceil(left_size);
-        assert_eq!(tasks, right.len().div_ceil(right_size));
+        let blocks = left.len().div_ceil(left_size);
+        assert_eq!(blocks, right.len().div_ceil(right_size));
+        let tasks = blocks.min(MOST_TASKS);
         let (left, right) = (Shareable::new(left), Shareable::new(right));
         self.run(tasks, &|_, task| {
-            // SAFETY: `run` gives every task, and so every block, to one thread.
-            unsafe { f(task, left.block(task, left_size), right.block(task, right_size)) }
+            for block in blocks * task / tasks..blocks * (task + 1) / tasks {
+                // SAFETY: `run` gives every task to one thread, and tasks share no block.
+                unsafe { f(block, left.block(block, left_size), right.block(block, right_size)) }
+            }
         });
     }
 }
@@ -283,7 +299,7 @@ mod tests {
         for threads in [1, 2, 5] {
             let mut workers = Workers::new(threads);
             for round in 0..200 {
-                let mut items: Vec<usize> = (0..round % 37).collect();
+                let mut items: Vec<usize> = (0..round % 33).collect();
                 let mut counts = vec![0usize; items.len()];
                 let mut scratch = vec![0usize; threads];
                 workers.for_each(&mut items, &mut counts, &mut scratch, |index, item, count, s| {

@@ -94,13 +94,7 @@ pub(crate) fn backward_and_column_sums(
 
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn backward_relu(gradient: &mut [f32], outputs: &[f32], sums: &mut [f32]) {
-    let width = sums.len();
-    for (g, a) in gradient.chunks_exact_mut(width).zip(outputs.chunks_exact(width)) {
-        for ((g, a), sum) in g.iter_mut().zip(a).zip(sums.iter_mut()) {
-            *g = if *a > 0.0 { *g } else { 0.0 };
-            *sum += *g;
-        }
-    }
+    backward_by_columns(gradient, outputs, sums, |g, a| if a > 0.0 { g } else { 0.0 });
 }
 
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
@@ -110,11 +104,40 @@ fn backward_smooth(
     sums: &mut [f32],
     activation: Activation,
 ) {
+    backward_by_columns(gradient, outputs, sums, |g, a| g * activation.slope_at_output(a));
+}
+
+/// Blocks of columns are the outer loop, so that their sums stay in registers.
+#[inline(always)]
+fn backward_by_columns(
+    gradient: &mut [f32],
+    outputs: &[f32],
+    sums: &mut [f32],
+    f: impl Fn(f32, f32) -> f32,
+) {
+    const COLUMNS: usize = 64;
     let width = sums.len();
-    for (g, a) in gradient.chunks_exact_mut(width).zip(outputs.chunks_exact(width)) {
-        for ((g, a), sum) in g.iter_mut().zip(a).zip(sums.iter_mut()) {
-            *g *= activation.slope_at_output(*a);
-            *sum += *g;
+    let (blocks, rest) = sums.as_chunks_mut::<COLUMNS>();
+    let first_of_rest = blocks.len() * COLUMNS;
+    for (index, block) in blocks.iter_mut().enumerate() {
+        let mut sum = *block;
+        for (g, a) in gradient.chunks_exact_mut(width).zip(outputs.chunks_exact(width)) {
+            let g = &mut g[index * COLUMNS..][..COLUMNS];
+            let a = &a[index * COLUMNS..][..COLUMNS];
+            for c in 0..COLUMNS {
+                g[c] = f(g[c], a[c]);
+                sum[c] += g[c];
+            }
+        }
+        *block = sum;
+    }
+    if !rest.is_empty() {
+        for (g, a) in gradient.chunks_exact_mut(width).zip(outputs.chunks_exact(width)) {
+            let columns = g[first_of_rest..].iter_mut().zip(&a[first_of_rest..]);
+            for ((g, a), sum) in columns.zip(rest.iter_mut()) {
+                *g = f(*g, *a);
+                *sum += *g;
+            }
         }
     }
 }

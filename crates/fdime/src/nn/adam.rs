@@ -62,16 +62,12 @@ impl Part {
 pub struct Adam {
     plan: AdamPlan,
     step: i32,
-    moments: Vec<Moments>,
+    /// For every block of parameters its first moments, then its second ones.
+    moments: Vec<f32>,
 }
 
-/// Parameters updated as one task: small enough for the sum of the parts to stay in L1.
-const BLOCK: usize = 4096;
-
-struct Moments {
-    first: Vec<f32>,
-    second: Vec<f32>,
-}
+/// Parameters updated together: few enough for the sum of the parts to stay in L1.
+const BLOCK: usize = 1024;
 
 struct StepSizes {
     beta1: f32,
@@ -86,15 +82,7 @@ struct StepSizes {
 impl Adam {
     /// Fresh state for this many parameters.
     pub fn new(plan: AdamPlan, parameters: usize) -> Self {
-        let block = |start: usize| BLOCK.min(parameters - start);
-        let moments = (0..parameters)
-            .step_by(BLOCK)
-            .map(|start| Moments {
-                first: vec![0.0; block(start)],
-                second: vec![0.0; block(start)],
-            })
-            .collect();
-        Adam { plan, step: 0, moments }
+        Adam { plan, step: 0, moments: vec![0.0; 2 * BLOCK * parameters.div_ceil(BLOCK)] }
     }
 
     /// One step. The parts are summed in their order, so the result does not depend on threads.
@@ -107,14 +95,41 @@ impl Adam {
             root_correction: (1.0 / (1.0 - self.plan.beta2.powi(self.step)).sqrt()) as f32,
             epsilon: self.plan.epsilon as f32,
         };
-        let moments = (self.moments.as_mut_slice(), 1);
-        workers.for_each_block(moments, (parameters, BLOCK), |index, moments, parameters| {
-            let mut gradient = [0f32; BLOCK];
-            let gradient = &mut gradient[..parameters.len()];
-            sum_parts(gradient, index * BLOCK, parts);
-            update(parameters, gradient, &mut moments[0], &sizes);
-        });
+        // One long run of blocks for each thread, the same in every step, so that a thread finds
+        // its parameters and moments in its own cache.
+        let share = parameters.len().div_ceil(BLOCK * workers.count()) * BLOCK;
+        workers.for_each_block(
+            (&mut self.moments, 2 * share),
+            (parameters, share),
+            |index, moments, parameters| {
+                request_for_writing(&parameters[..BLOCK.min(parameters.len())]);
+                for (block, moments) in moments.chunks_exact_mut(2 * BLOCK).enumerate() {
+                    let rest = &mut parameters[block * BLOCK..];
+                    let (now, next) = rest.split_at_mut(BLOCK.min(rest.len()));
+                    request_for_writing(&next[..BLOCK.min(next.len())]);
+                    let mut gradient = [0f32; BLOCK];
+                    let gradient = &mut gradient[..now.len()];
+                    sum_parts(gradient, index * share + block * BLOCK, parts);
+                    let (first, second) = moments.split_at_mut(BLOCK);
+                    update(now, gradient, first, second, &sizes);
+                }
+            },
+        );
     }
+}
+
+/// Asks for the cache lines of `parameters` in a writable state. All threads have just read them,
+/// so a write first has to take each line from the other caches; asked for one by one, when the
+/// write is there, that costs a third of a small step on two cores (measured: 0.12 of 0.40 ms).
+fn request_for_writing(parameters: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in parameters.chunks(16) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch has no effect but on caches, and the address is that of a slice.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = parameters;
 }
 
 /// gradient = the sum of the parts over the parameters from `start` on
@@ -133,8 +148,14 @@ fn sum_parts(gradient: &mut [f32], start: usize, parts: &[Part]) {
 }
 
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
-fn update(parameters: &mut [f32], gradient: &[f32], moments: &mut Moments, sizes: &StepSizes) {
-    let moments = moments.first.iter_mut().zip(moments.second.iter_mut());
+fn update(
+    parameters: &mut [f32],
+    gradient: &[f32],
+    first: &mut [f32],
+    second: &mut [f32],
+    sizes: &StepSizes,
+) {
+    let moments = first.iter_mut().zip(second);
     for ((p, g), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
         *m = sizes.beta1 * *m + (1.0 - sizes.beta1) * g;
         *v = sizes.beta2 * *v + (1.0 - sizes.beta2) * g * g;

@@ -13,4 +13,4 @@ mod mlp;
 pub use activation::Activation;
 pub(crate) use adam::Part;
 pub use adam::{Adam, AdamPlan};
-pub(crate) use mlp::{Mlp, MlpScratch, dot};
+pub(crate) use mlp::{Mlp, MlpScratch, Transposed, dot};
