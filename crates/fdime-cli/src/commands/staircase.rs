@@ -1,5 +1,323 @@
+use super::{parse_hidden, print_json};
 use crate::args::Staircase;
-use crate::failure::Outcome;
-pub fn run(_args: &Staircase) -> Outcome {
+use crate::failure::{Failure, Outcome};
+use crate::report::staircase::{Panel, render};
+use fdime::data::write_whole;
+use fdime::{
+    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Observer,
+    Pairing, RunPlan, ScenarioPlan, Schedule, StepRecord, Trace, parse_levels, summarise_runs,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Several estimators and seeds with all else equal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StaircasePlan {
+    scenario: ScenarioPlan,
+    estimators: Vec<Estimator>,
+    critic: CriticPlan,
+    pairing: Pairing,
+    batch: usize,
+    schedule: Schedule,
+    optimizer: AdamPlan,
+    seed: u64,
+    runs: usize,
+}
+
+impl StaircasePlan {
+    /// The file's settings or the defaults, then the flags.
+    fn new(args: &Staircase) -> Result<Self, Failure> {
+        let mut plan = match &args.plan {
+            Some(path) => read_plan(path)?,
+            None => StaircasePlan::defaults(args.scenario.as_deref().unwrap_or("gaussian"))?,
+        };
+        if let Some(name) = &args.scenario {
+            plan.scenario.name = name.parse()?;
+            plan.schedule.levels = plan.scenario.default_levels();
+        }
+        plan.scenario.dim = args.dim.unwrap_or(plan.scenario.dim);
+        if let Some(names) = &args.estimator {
+            plan.estimators =
+                names.split(',').map(|name| name.trim().parse()).collect::<Result<_, _>>()?;
+        }
+        if let Some(link) = &args.link {
+            let link = link.parse()?;
+            plan.estimators =
+                plan.estimators.into_iter().map(|estimator| estimator.with_link(link)).collect();
+        }
+        if let Some(readout) = &args.readout {
+            let readout = readout.parse()?;
+            plan.estimators =
+                plan.estimators.into_iter().map(|e| e.with_readout(readout)).collect();
+        }
+        if let Some(critic) = &args.critic {
+            plan.critic.kind = critic.parse()?;
+            plan.pairing = plan.critic.kind.default_pairing();
+        }
+        if let Some(pairing) = &args.pairing {
+            plan.pairing = pairing.parse()?;
+        }
+        if let Some(hidden) = &args.hidden {
+            plan.critic.hidden = parse_hidden(hidden)?;
+        }
+        if let Some(activation) = &args.activation {
+            plan.critic.activation = activation.parse()?;
+        }
+        if let Some(levels) = &args.levels {
+            plan.schedule.levels = parse_levels(levels)?;
+        }
+        plan.batch = args.batch.unwrap_or(plan.batch);
+        plan.schedule.iterations = args.iterations.unwrap_or(plan.schedule.iterations);
+        plan.optimizer.learning_rate = args.lr.unwrap_or(plan.optimizer.learning_rate);
+        plan.seed = args.seed.unwrap_or(plan.seed);
+        plan.runs = args.runs.unwrap_or(plan.runs);
+        if plan.runs == 0 {
+            return Err(Failure::Usage("--runs 0: at least one run".into()));
+        }
+        if args.last == 0 {
+            return Err(Failure::Usage("--last 0: at least one iteration".into()));
+        }
+        for run in plan.run_plans() {
+            run.check()?;
+        }
+        Ok(plan)
+    }
+
+    /// The paper's staircase with the three f-DIME estimators and the deranged critic.
+    fn defaults(scenario: &str) -> Result<Self, Failure> {
+        let one_dimensional = scenario.contains("swiss-roll");
+        let scenario = ScenarioPlan::new(scenario, if one_dimensional { 1 } else { 20 })?;
+        let (_, hidden) = CriticPlan::PRESETS[0];
+        let critic = CriticPlan::new(CriticKind::Deranged, hidden);
+        let estimators = ["kl-dime", "gan-dime", "hd-dime"]
+            .map(str::parse)
+            .into_iter()
+            .collect::<Result<Vec<Estimator>, _>>()?;
+        let paper = RunPlan::new(scenario, estimators[0].clone(), critic);
+        Ok(StaircasePlan {
+            scenario: paper.scenario,
+            estimators,
+            critic: paper.critic,
+            pairing: paper.pairing,
+            batch: paper.batch,
+            schedule: paper.schedule,
+            optimizer: paper.optimizer,
+            seed: paper.seed,
+            runs: 1,
+        })
+    }
+
+    /// The runs of the first estimator, then those of the second, and so on.
+    fn run_plans(&self) -> Vec<RunPlan> {
+        let run = |estimator: &Estimator, index: usize| RunPlan {
+            scenario: self.scenario.clone(),
+            estimator: estimator.clone(),
+            critic: self.critic.clone(),
+            pairing: self.pairing,
+            batch: self.batch,
+            schedule: self.schedule.clone(),
+            optimizer: self.optimizer,
+            seed: self.seed.wrapping_add(index as u64),
+        };
+        self.estimators.iter().flat_map(|e| (0..self.runs).map(move |k| run(e, k))).collect()
+    }
+}
+
+/// A plan, or the JSON that an earlier run printed, which holds its plan.
+fn read_plan(path: &Path) -> Result<StaircasePlan, Failure> {
+    let fail = |reason: String| Failure::Usage(format!("--plan {}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    let mut value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| fail(format!("not JSON: {error}")))?;
+    if let Some(plan) = value.get_mut("plan") {
+        value = plan.take();
+    }
+    serde_json::from_value(value).map_err(|error| fail(format!("not a staircase plan: {error}")))
+}
+
+/// One row of the results.
+#[derive(Serialize)]
+struct Row {
+    estimator: String,
+    critic: String,
+    pairing: String,
+    scenario: String,
+    dim: usize,
+    batch: usize,
+    #[serde(flatten)]
+    summary: LevelSummary,
+    runs: usize,
+    /// The standard deviation of the runs' means.
+    mean_spread: f64,
+}
+
+/// A run that ended before its last level was through.
+#[derive(Serialize)]
+struct FailedRun {
+    estimator: String,
+    seed: u64,
+    iteration: usize,
+    reason: &'static str,
+}
+
+#[derive(Serialize)]
+struct Report {
+    results: Vec<Row>,
+    failures: Vec<FailedRun>,
+    plan: StaircasePlan,
+    seconds: f64,
+    version: &'static str,
+}
+
+pub fn run(args: &Staircase) -> Outcome {
+    let plan = StaircasePlan::new(args)?;
+    for estimator in &plan.estimators {
+        if let Some(notice) = estimator.notice() {
+            eprintln!("note: {estimator}: {notice}");
+        }
+    }
+    let start = Instant::now();
+    let run_plans = plan.run_plans();
+    let traces = execute(&run_plans, args.threads)?;
+    let seconds = start.elapsed().as_secs_f64();
+
+    let mut report = Report {
+        results: Vec::new(),
+        failures: Vec::new(),
+        plan: plan.clone(),
+        seconds,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    for (run, trace) in run_plans.iter().zip(&traces) {
+        if let Ending::Diverged { iteration } = trace.ending {
+            let (estimator, seed) = (run.estimator.to_string(), run.seed);
+            eprintln!(
+                "warning: {estimator} (seed {seed}) diverged at iteration {iteration}: \
+                 its objective or estimate is no longer finite"
+            );
+            report.failures.push(FailedRun { estimator, seed, iteration, reason: "diverged" });
+        }
+    }
+    for (estimator, traces) in plan.estimators.iter().zip(traces.chunks(plan.runs)) {
+        for (summary, mean_spread) in summarise_runs(traces, args.last) {
+            report.results.push(Row {
+                estimator: estimator.to_string(),
+                critic: plan.critic.kind.to_string(),
+                pairing: plan.pairing.to_string(),
+                scenario: plan.scenario.name.to_string(),
+                dim: plan.scenario.dim,
+                batch: plan.batch,
+                summary,
+                runs: plan.runs,
+                mean_spread,
+            });
+        }
+    }
+    if let Some(path) = &args.svg {
+        let panels: Vec<Panel> = plan
+            .estimators
+            .iter()
+            .zip(traces.chunks(plan.runs))
+            .map(|(estimator, traces)| Panel { title: estimator.to_string(), trace: &traces[0] })
+            .collect();
+        let svg = render(&panels, &headline(&plan), plan.batch);
+        write_whole(path, |file| file.write_all(svg.as_bytes()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_table(&report, args.last)?;
+    }
+    if report.results.is_empty() {
+        return Err(Failure::Run("every run diverged before its first level was through".into()));
+    }
+    Ok(())
+}
+
+/// Runs the plans with a progress bar on stderr, until done or Ctrl-C.
+fn execute(plans: &[RunPlan], threads: usize) -> Result<Vec<Trace>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    // Without a handler Ctrl-C still ends the process, only less politely.
+    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let total: usize = plans.iter().map(RunPlan::iterations).sum();
+    let bar = ProgressBar::new(total as u64);
+    if let Ok(style) = ProgressStyle::with_template(
+        "{bar:24} {percent:>3}%  {elapsed} elapsed, {eta} left  {wide_msg}",
+    ) {
+        bar.set_style(style);
+    }
+    let observer = |index: usize| -> Box<dyn Observer> {
+        let (bar, interrupted) = (bar.clone(), Arc::clone(&interrupted));
+        let name = plans[index].estimator.to_string();
+        Box::new(move |record: &StepRecord| {
+            bar.inc(1);
+            if record.iteration % 100 == 0 {
+                bar.set_message(format!("{name}: {:.2}", record.estimate.0));
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    };
+    let traces = CpuEngine::new(threads).execute(plans, &observer);
+    bar.finish_and_clear();
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    Ok(traces.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn headline(plan: &StaircasePlan) -> String {
+    let hidden: Vec<String> = plan.critic.hidden.iter().map(ToString::to_string).collect();
+    format!(
+        "{}, d = {}, N = {}, critic {} ({}), pairing {}",
+        plan.scenario.name,
+        plan.scenario.dim,
+        plan.batch,
+        plan.critic.kind,
+        hidden.join("-"),
+        plan.pairing
+    )
+}
+
+fn print_table(report: &Report, last: usize) -> Outcome {
+    let plan = &report.plan;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", headline(plan))?;
+    writeln!(
+        out,
+        "last {} of {} iterations at each level; {} run{}, seed {}; MI in nats; {:.1} s",
+        last.min(plan.schedule.iterations),
+        plan.schedule.iterations,
+        plan.runs,
+        if plan.runs == 1 { "" } else { "s" },
+        plan.seed,
+        report.seconds
+    )?;
+    let width = plan.estimators.iter().map(|e| e.name().len()).max().unwrap_or(0).max(9);
+    writeln!(
+        out,
+        "\n{:width$}  {:>8}  {:>8}  {:>8}  {:>9}  {:>9}",
+        "estimator", "true MI", "mean", "|bias|", "variance", "MSE"
+    )?;
+    for row in &report.results {
+        let LevelSummary { true_mi, mean, bias, variance, mse, .. } = row.summary;
+        writeln!(
+            out,
+            "{:width$}  {:>8.3}  {:>8.3}  {bias:>8.3}  {variance:>9.4}  {mse:>9.4}",
+            row.estimator, true_mi.0, mean.0
+        )?;
+    }
     Ok(())
 }

@@ -1,1 +1,4 @@
-//! x
+//! Pictures of results.
+
+pub mod staircase;
+mod svg;
