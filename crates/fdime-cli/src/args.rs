@@ -13,7 +13,7 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// List estimators, divergences, critics, pairings and scenarios
+    /// List estimators, divergences, critics, pairings, scenarios and their options
     #[command(after_help = "Examples:\n  fdime list\n  fdime list scenarios")]
     List(List),
     /// Draw samples from a scenario with known mutual information
@@ -40,7 +40,7 @@ pub enum Command {
 
 #[derive(Args)]
 pub struct List {
-    /// Show only this section: estimators, divergences, critics, pairings, scenarios
+    /// Show only this section, e.g. estimators
     pub section: Option<String>,
     /// Print as JSON
     #[arg(long)]

@@ -194,7 +194,7 @@ mod tests {
                 assert_close(Real::ln(positive), f64::from(positive).ln(), x);
             }
             assert_close(Real::ln_1p(positive), f64::from(positive).ln_1p(), x);
-            assert!((f64::from(ln_softplus(x32)) - ln_softplus(x)).abs() < 4e-7 * (1.0 + x.abs()));
+            assert!((f64::from(ln_softplus(x32)) - ln_softplus(x)).abs() < 6e-6 * (1.0 + x.abs()));
             if k != 0 {
                 let error = (f64::from(Real::exp_m1(x32)) / x.exp_m1() - 1.0).abs();
                 assert!(error < 5e-6, "exp_m1 at {x}: {error:e}");

@@ -3,14 +3,14 @@ use crate::args::List;
 use crate::failure::{Failure, Outcome};
 use fdime::objective::Estimator;
 use fdime::scenario::Map;
-use fdime::{CriticKind, CriticPlan, Divergence, Pairing, ScenarioName};
+use fdime::{Activation, CriticKind, CriticPlan, Divergence, Link, Pairing, Readout, ScenarioName};
 use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Name and description of each entry of a section.
 type Entries = Vec<(String, String)>;
 
-fn sections() -> [(&'static str, Entries); 5] {
+fn sections() -> [(&'static str, Entries); 8] {
     let own = |table: &[(&str, &str)]| -> Entries {
         table.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
     };
@@ -38,13 +38,27 @@ fn sections() -> [(&'static str, Entries); 5] {
     ];
     let mut scenarios = own(&ScenarioName::table());
     let maps = Map::ALL.map(Map::name).join(", ");
-    scenarios.push(("SCENARIO+MAP".into(), format!("of x and y (+x:MAP, +y:MAP of one): {maps}")));
+    scenarios.push(("SCENARIO+MAP".into(), format!("then {maps}")));
+    scenarios.push(("+x:MAP, +y:MAP".into(), "the same for x or y alone".into()));
+    let links = [
+        (Link::Identity.name(), "log ratio = score"),
+        (Link::LogSoftplus.name(), "log ratio = ln softplus(score)"),
+        (Link::InverseSquareSoftplus.name(), "log ratio = -2 ln softplus(score)"),
+    ];
+    let activations = [
+        (Activation::Relu.name(), "max(0, z)"),
+        (Activation::Elu.name(), "z for z > 0, e^z - 1 below"),
+        (Activation::Softplus.name(), "ln(1 + e^z)"),
+    ];
     [
         ("estimators", own(&Estimator::NAMES)),
         ("divergences", divergences),
         ("critics", own(&critics)),
         ("pairings", own(&pairings)),
         ("scenarios", scenarios),
+        ("readouts", own(&Readout::NAMES)),
+        ("links", own(&links)),
+        ("activations", own(&activations)),
     ]
 }
 

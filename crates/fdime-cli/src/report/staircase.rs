@@ -19,17 +19,17 @@ const BOTTOM: f64 = 38.0;
 const GAP: f64 = 14.0;
 const HEADER: f64 = 64.0;
 
+/// Plain colours first, for rasterisers that know no more; then those for dark surroundings.
 const STYLE: &str = "\
-:root{--ink:#1f2430;--soft:#6b7280;--grid:#e5e7eb;--back:#ffffff;--raw:#a9c7ee;--smooth:#1d4ed8;\
---true:#111827;--cap:#c2410c}\
-@media(prefers-color-scheme:dark){:root{--ink:#e5e7eb;--soft:#9ca3af;--grid:#333a45;--back:#14171c;\
---raw:#36598f;--smooth:#8ab4ff;--true:#f9fafb;--cap:#fb923c}}\
-text{font:12px system-ui,sans-serif;fill:var(--ink)}.soft{fill:var(--soft);font-size:11px}\
-.title{font-weight:600;font-size:13px}.grid{stroke:var(--grid)}\
-.raw{stroke:var(--raw);fill:none;stroke-width:1}\
-.smooth{stroke:var(--smooth);fill:none;stroke-width:1.8}\
-.true{stroke:var(--true);fill:none;stroke-width:1.4;stroke-dasharray:6 3}\
-.cap{stroke:var(--cap);fill:none;stroke-width:1.2;stroke-dasharray:2 3}";
+.back{fill:#fff}text{font:12px system-ui,sans-serif;fill:#1f2430}\
+.soft{fill:#6b7280;font-size:11px}.title{font-weight:600;font-size:13px}\
+.grid{stroke:#e5e7eb}.raw{stroke:#a9c7ee;fill:none;stroke-width:1}\
+.smooth{stroke:#1d4ed8;fill:none;stroke-width:1.8}\
+.true{stroke:#111827;fill:none;stroke-width:1.4;stroke-dasharray:6 3}\
+.cap{stroke:#c2410c;fill:none;stroke-width:1.2;stroke-dasharray:2 3}\
+@media(prefers-color-scheme:dark){.back{fill:#14171c}text{fill:#e5e7eb}.soft{fill:#9ca3af}\
+.grid{stroke:#333a45}.raw{stroke:#36598f}.smooth{stroke:#8ab4ff}.true{stroke:#f9fafb}\
+.cap{stroke:#fb923c}}";
 
 /// The picture of all panels, with a headline and a legend.
 pub fn render(panels: &[Panel], headline: &str, batch: usize) -> String {
@@ -48,7 +48,7 @@ pub fn render(panels: &[Panel], headline: &str, batch: usize) -> String {
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" height=\"{height}\" role=\"img\"><title>{title}</title>\
-         <style>{STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>\
+         <style>{STYLE}</style><rect width=\"100%\" height=\"100%\" class=\"back\"/>\
          <text class=\"title\" x=\"{GAP}\" y=\"24\">{title}</text>",
         title = escape(headline)
     );

@@ -84,14 +84,14 @@ impl CustomDivergence {
             let u = (f64::from(k) * 0.05).exp();
             let (f, f1, f2) = ((self.f)(u), (self.f1)(u), (self.f2)(u));
             if !(f.is_finite() && f1.is_finite() && f2.is_finite()) {
-                return Err(format!("f, f' or f'' is not finite at u = {u:.4}"));
+                return Err(format!("f, f' or f'' is not finite at u = {u:.2e}"));
             }
             // A sum of terms that cancel may leave a curvature of rounding size below zero.
             if f2 < -1e-9 * (1.0 + f.abs() / (u * u)) {
-                return Err(format!("it is not convex: f''({u:.4}) = {f2:.4}"));
+                return Err(format!("it is not convex: f''({u:.2e}) = {f2:.2e}"));
             }
             if f1 < slope_before - 1e-9 * (1.0 + f1.abs()) {
-                return Err(format!("it is not convex: its slope falls just below u = {u:.4}"));
+                return Err(format!("it is not convex: its slope falls just below u = {u:.2e}"));
             }
             slope_before = f1;
             curved |= f2 > 1e-12;

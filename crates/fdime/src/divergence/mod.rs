@@ -203,7 +203,11 @@ impl FromStr for Divergence {
         if let Some(alpha) = name.strip_prefix("alpha-") {
             return match alpha.parse() {
                 Ok(alpha) => Divergence::alpha(alpha),
-                Err(_) => Err(invalid("alpha", alpha, "write a number, as in alpha-0.5")),
+                Err(_) => Err(invalid(
+                    "alpha",
+                    alpha,
+                    "write a number, as in alpha-0.5 or alpha-0.5-dime",
+                )),
             };
         }
         Divergence::TABLE.into_iter().find(|row| row.to_string() == name).ok_or_else(|| {

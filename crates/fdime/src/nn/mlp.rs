@@ -136,7 +136,8 @@ impl Mlp {
             let (below, above) = scratch.activations.split_at_mut(k + 1);
             let input = &below[k][..rows * inputs];
             let output = &mut above[0][..rows * outputs];
-            if outputs == 1 {
+            let last = k + 1 == self.layers();
+            if last && outputs == 1 {
                 dot_rows(input, weights, bias[0], output);
                 continue;
             }
@@ -146,7 +147,7 @@ impl Mlp {
                 Matrix::new(input, rows, inputs),
                 Matrix::new(weights, inputs, outputs),
             );
-            if k + 1 < self.layers() {
+            if !last {
                 add_bias_and_activate(output, bias, self.activation);
             } else {
                 for row in output.chunks_exact_mut(outputs) {

@@ -30,6 +30,15 @@ pub enum Readout {
 }
 
 impl Readout {
+    /// Name and description of every readout.
+    pub const NAMES: [(&'static str, &'static str); 5] = [
+        ("plain", "E_joint[l]"),
+        ("nwj", "E_joint[l] - E_marginal[e^l] + 1, a lower bound"),
+        ("dv", "E_joint[l] - ln E_marginal[e^l], a lower bound"),
+        ("clipped-TAU", "as dv, with e^l clipped to [e^-TAU, e^TAU]"),
+        ("info-nce", "mean over rows of l_ii - ln mean_j e^l_ij; needs all pairs"),
+    ];
+
     /// Clipped at `tau`; infinity clips nothing.
     pub fn clipped(tau: f64) -> Self {
         if tau.is_infinite() { Readout::DonskerVaradhan } else { Readout::Clipped { tau } }
@@ -154,9 +163,7 @@ impl FromStr for Readout {
             "nwj" => Ok(Readout::Nwj),
             "dv" => Ok(Readout::DonskerVaradhan),
             "info-nce" => Ok(Readout::InfoNce),
-            _ => {
-                Err(unknown_name("readout", name, ["plain", "nwj", "dv", "clipped-1", "info-nce"]))
-            }
+            _ => Err(unknown_name("readout", name, Readout::NAMES.map(|(name, _)| name))),
         }
     }
 }

@@ -1,0 +1,238 @@
+//! The command line as a user meets it: text and errors under snapshots, files, exit codes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn fdime(arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fdime"));
+    command.args(arguments.split_whitespace()).env("COLUMNS", "80").output().unwrap()
+}
+
+fn stdout(arguments: &str) -> String {
+    let output = fdime(arguments);
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A refused request: exit code 2, nothing on stdout, and this on stderr.
+fn refusal(arguments: &str) -> String {
+    let output = fdime(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    assert!(output.stdout.is_empty(), "{arguments}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn json(arguments: &str) -> serde_json::Value {
+    serde_json::from_str(&stdout(arguments)).unwrap()
+}
+
+#[test]
+fn help_fits_a_terminal_of_80_columns() {
+    for command in ["", "list", "sample", "staircase", "bench"] {
+        let help = stdout(&format!("{command} --help"));
+        let longest = help.lines().map(str::len).max().unwrap_or(0);
+        assert!(longest <= 80, "{command}: {longest} columns");
+        assert!(command.is_empty() || help.contains("Examples:"), "{command}");
+    }
+    assert!(stdout("list").lines().all(|line| line.len() <= 80));
+    assert!(stdout("bench deranged-d2-n8 --seconds 0.01").lines().all(|line| line.len() <= 80));
+}
+
+#[test]
+fn help_of_the_staircase() {
+    insta::assert_snapshot!(stdout("staircase --help"));
+}
+
+#[test]
+fn list_shows_every_name() {
+    insta::assert_snapshot!(stdout("list"));
+    let names = json("list --json");
+    assert_eq!(names["critics"], serde_json::json!(["joint", "separable", "deranged"]));
+    assert_eq!(stdout("list pairings").lines().count(), 5);
+}
+
+#[test]
+fn impossible_requests_name_the_flag() {
+    let requests = [
+        "staircase --estimator kl-dmie",
+        "staircase --estimator gan-dime,f:ln(u)",
+        "staircase --estimator smile-0",
+        "staircase --estimator alpha-x-dime",
+        "staircase --estimator njee",
+        "staircase --estimator cpc --critic deranged",
+        "staircase --critic jiont",
+        "staircase --critic joint --pairing shift",
+        "staircase --critic deranged --pairing all-pairs",
+        "staircase --pairing derangment",
+        "staircase --scenario gausian",
+        "staircase --scenario swiss-roll --dim 5",
+        "staircase --dim 0",
+        "staircase --batch 1",
+        "staircase --levels ,",
+        "staircase --levels rho=1.2",
+        "staircase --levels -1",
+        "staircase --levels df=3",
+        "staircase --levels two",
+        "staircase --iterations 0",
+        "staircase --hidden 256,x",
+        "staircase --hidden 0",
+        "staircase --lr -1",
+        "staircase --lr NaN",
+        "staircase --runs 0",
+        "staircase --last 0",
+        "staircase --readout nvj",
+        "staircase --activation rleu",
+        "staircase --plan no-such-file.json",
+        "sample gaussian -o pairs.txt",
+        "sample gaussian --level x -o pairs.csv",
+        "sample gaussian --rows 0 -o pairs.csv",
+        "bench joint-5-64",
+        "bench joint-d5-n64 --seconds 0",
+        "list estimator",
+    ];
+    let text: String = requests.iter().map(|r| format!("$ fdime {r}\n{}\n", refusal(r))).collect();
+    insta::assert_snapshot!(text);
+    for flag in
+        ["--estimator", "--critic", "--pairing", "--scenario", "--dim", "--batch", "--levels"]
+    {
+        assert!(text.contains(&format!("error: {flag}")), "{flag}");
+    }
+}
+
+const QUICK: &str = "staircase --dim 2 --levels 0.5,1 --iterations 40 --last 20 --hidden 16,16";
+
+#[test]
+fn staircase_json_has_the_documented_shape() {
+    let report = json(&format!("{QUICK} --estimator kl-dime,cpc --critic joint --batch 16 --json"));
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for (row, (estimator, mi)) in
+        results.iter().zip([("kl-dime", 0.5), ("kl-dime", 1.0), ("cpc", 0.5), ("cpc", 1.0)])
+    {
+        assert_eq!(row["estimator"], estimator);
+        assert!((row["true_mi"].as_f64().unwrap() - mi).abs() < 1e-9);
+        assert_eq!((&row["critic"], &row["pairing"]), (&"joint".into(), &"all-pairs".into()));
+        assert_eq!(
+            (&row["scenario"], &row["dim"], &row["batch"], &row["window"]),
+            (&"gaussian".into(), &2.into(), &16.into(), &20.into())
+        );
+        let number = |key: &str| row[key].as_f64().unwrap();
+        assert!((number("bias") - (number("mean") - number("true_mi")).abs()).abs() < 1e-9);
+        assert!((number("mse") - number("bias").powi(2) - number("variance")).abs() < 1e-9);
+    }
+    assert!(report["seconds"].as_f64().unwrap() > 0.0 && report["plan"].is_object());
+}
+
+#[test]
+fn a_printed_plan_runs_again_to_the_same_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("first.json");
+    let first = stdout(&format!("{QUICK} --estimator gan-dime --seed 3 --runs 2 --json"));
+    std::fs::write(&path, &first).unwrap();
+    let again = json(&format!("staircase --plan {} --last 20 --threads 1 --json", path.display()));
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(first["results"], again["results"]);
+    let other = json(&format!("staircase --plan {} --seed 4 --last 20 --json", path.display()));
+    assert_ne!(first["results"], other["results"], "flags override the plan");
+}
+
+#[test]
+fn the_table_and_the_plot_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("plot.svg");
+    let arguments = format!("{QUICK} --estimator kl-dime,f:u*ln(u)+<1 --svg {}", svg.display());
+    assert!(refusal(&arguments).contains("f(u) = u*ln(u)+<1"), "a malformed f is shown");
+    assert!(!svg.exists(), "a refused request writes nothing");
+    let table = stdout(&format!("{QUICK} --estimator kl-dime,f:u*ln(u) --svg {}", svg.display()));
+    assert_eq!(table.lines().filter(|line| line.starts_with("f:u*ln(u)")).count(), 2);
+    assert!(table.lines().all(|line| line.len() <= 80));
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    for part in ["class=\"raw\"", "class=\"smooth\"", "class=\"true\"", "ln 64", "kl-dime"] {
+        assert!(picture.contains(part), "{part}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn a_custom_f_with_a_constant_is_said() {
+    let output = fdime(&format!("{QUICK} --estimator f:u*ln(u)+2"));
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("f(1) is 2 instead of 0"));
+}
+
+#[test]
+fn divergence_is_reported_and_never_a_number() {
+    let output = fdime(
+        "staircase --dim 2 --levels 1 --iterations 3000 --estimator pearson-dime --lr 100 --json",
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["results"].as_array().unwrap().len(), 0);
+    assert_eq!(report["failures"][0]["reason"], "diverged");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("diverged at iteration"));
+}
+
+#[test]
+fn samples_come_in_every_format_with_their_truth() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a.csv", "a.npy", "a.npz"] {
+        let text = stdout(&format!(
+            "sample gaussian --dim 2 --level 1 -n 7 --seed 5 -o {}",
+            path(name).display()
+        ));
+        assert_eq!(text, "true MI: 1.000000 nats (1.442695 bits)\n");
+    }
+    let csv = std::fs::read_to_string(path("a.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 8);
+    assert!(csv.starts_with("x1,x2,y1,y2\n"));
+    let npy = std::fs::read(path("a.npy")).unwrap();
+    let last = f64::from_le_bytes(npy[npy.len() - 8..].try_into().unwrap());
+    assert!(csv.trim_end().ends_with(&last.to_string()), "the same numbers in both");
+    let npz = std::fs::read(path("a.npz")).unwrap();
+    assert!(npz.starts_with(b"PK"));
+    let roll =
+        stdout(&format!("sample swiss-roll --level 0.8 -n 3 -o {}", path("r.csv").display()));
+    assert!(roll.starts_with("true MI: 0.8"));
+    assert!(std::fs::read_to_string(path("r.csv")).unwrap().starts_with("x1,x2,y1\n"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let output = fdime("sample gaussian -o no/such/folder/a.csv");
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no/such/folder/a.csv") && error.contains("there is no folder"));
+}
+
+#[test]
+fn bench_measures() {
+    let rows = json("bench deranged-d2-n16 separable-d2-n16-shift --seconds 0.02 --json");
+    for row in rows.as_array().unwrap() {
+        assert!(row["median_ms"].as_f64().unwrap() > 0.0 && row["gflops"].as_f64().unwrap() > 0.0);
+    }
+}
+
+/// Ctrl-C: exit code 130, and the output file is not there.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("plot.svg");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fdime"))
+        .args(["staircase", "--iterations", "1000000", "--svg"])
+        .arg(&svg)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(is_empty(folder.path()));
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}

@@ -1,0 +1,109 @@
+//! The paper's theorems as tests.
+
+use fdime::scores::PairCounts;
+use fdime::{Divergence, Estimator, Link};
+use proptest::prelude::*;
+
+/// p(x, y) of two dependent ternary variables.
+const JOINT: [[f64; 3]; 3] = [[0.20, 0.06, 0.04], [0.05, 0.15, 0.10], [0.05, 0.09, 0.26]];
+
+fn marginal_product(x: usize, y: usize) -> f64 {
+    let p_x: f64 = JOINT[x].iter().sum();
+    let p_y: f64 = JOINT.iter().map(|row| row[y]).sum();
+    p_x * p_y
+}
+
+fn every_divergence() -> Vec<Divergence> {
+    let mut all = Divergence::TABLE.to_vec();
+    all.push(Divergence::Alpha(1.7));
+    all.push(Divergence::from_expression("u*ln(u)").unwrap());
+    all.push(Divergence::from_expression("(u-1)^2/(u+1)").unwrap());
+    all
+}
+
+/// Gradient ascent on J = E_joint[a(l)] - E_q[b(l)] over a table l(x, y), where the "marginal"
+/// samples come from q, a share `fixed` of which are joint samples after all.
+fn maximise(divergence: &Divergence, fixed: f64) -> [[f64; 3]; 3] {
+    let mut table = [[0.0; 3]; 3];
+    for _ in 0..60_000 {
+        for x in 0..3 {
+            for y in 0..3 {
+                let p = JOINT[x][y];
+                let q = fixed * p + (1.0 - fixed) * marginal_product(x, y);
+                let l = table[x][y];
+                table[x][y] += 0.4 * (p * divergence.a_slope(l) - q * divergence.b_slope(l));
+            }
+        }
+    }
+    table
+}
+
+/// Theorem 3.1: the maximiser is the log density ratio, and its mean under the joint distribution
+/// is the mutual information, whatever f.
+#[test]
+fn the_maximiser_is_the_log_density_ratio() {
+    let exact = |x: usize, y: usize| (JOINT[x][y] / marginal_product(x, y)).ln();
+    for divergence in every_divergence() {
+        let table = maximise(&divergence, 0.0);
+        let (mut information, mut estimate) = (0.0, 0.0);
+        for x in 0..3 {
+            for y in 0..3 {
+                assert!((table[x][y] - exact(x, y)).abs() < 1e-6, "{divergence} at ({x}, {y})");
+                information += JOINT[x][y] * exact(x, y);
+                estimate += JOINT[x][y] * table[x][y];
+            }
+        }
+        assert!((estimate - information).abs() < 1e-6, "{divergence}");
+    }
+}
+
+/// Theorem 5.2: with K fixed points among N pairs the maximiser is N R / (K R + N - K), which
+/// never exceeds N / K; the paper proves it for KL and says it extends to every f.
+#[test]
+fn fixed_points_bend_the_maximiser() {
+    let n = 16.0;
+    for divergence in every_divergence() {
+        for k in [1.0, 4.0] {
+            let table = maximise(&divergence, k / n);
+            for x in 0..3 {
+                for y in 0..3 {
+                    let r = JOINT[x][y] / marginal_product(x, y);
+                    let exact = n * r / (k * r + n - k);
+                    assert!((table[x][y] - exact.ln()).abs() < 1e-6, "{divergence} K={k}");
+                    assert!(table[x][y].exp() < n / k);
+                }
+            }
+        }
+    }
+}
+
+/// J of one partner for each x, by the library's objective.
+fn paired_value(divergence: &Divergence, joint: &[f32], marginal: &[f32]) -> f64 {
+    let counts = PairCounts { joint: joint.len(), marginal: marginal.len() };
+    let estimator = Estimator::f_dime(divergence.clone()).with_link(Link::Identity);
+    let objective = estimator.objective(counts);
+    let mut unused = vec![0.0; joint.len()];
+    objective.joint(0, joint, &mut unused) + objective.marginal(0, marginal, &mut unused)
+}
+
+proptest! {
+    /// Lemma 5.1: a permutation with K fixed points gives J at most (N - K)/N times the J of the
+    /// derangement it is on the other N - K rows.
+    #[test]
+    fn a_permutation_is_worth_less_than_its_derangement(
+        joint in proptest::collection::vec(-4f32..4.0, 12),
+        other in proptest::collection::vec(-4f32..4.0, 12),
+        fixed in 1usize..11,
+    ) {
+        let n = joint.len();
+        // The first `fixed` rows keep their own y, so their marginal score is the joint one.
+        let marginal: Vec<f32> = joint[..fixed].iter().chain(&other[fixed..]).copied().collect();
+        for divergence in every_divergence() {
+            let permutation = paired_value(&divergence, &joint, &marginal);
+            let derangement = paired_value(&divergence, &joint[fixed..], &other[fixed..]);
+            let bound = (n - fixed) as f64 / n as f64 * derangement;
+            let slack = 1e-4 * (1.0 + bound.abs());
+            prop_assert!(permutation <= bound + slack, "{}: {} > {}", divergence, permutation, bound);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Whole runs: reproducible whatever the threads, honest when they diverge, and able to learn.
+
+use fdime::random::{Purpose, stream};
+use fdime::{
+    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Level, Nats, Observer, PairSource,
+    Pairing, RunPlan, ScenarioPlan, StepRecord, Trace, silent,
+};
+use std::ops::ControlFlow;
+
+fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
+    let mut plan = RunPlan::new(
+        ScenarioPlan::new("gaussian", 3).unwrap(),
+        estimator.parse().unwrap(),
+        CriticPlan::new(critic, &[40, 24]),
+    );
+    plan.schedule.levels = vec![Level::Mi(1.0), Level::Mi(2.0)];
+    plan.schedule.iterations = 30;
+    plan
+}
+
+fn run(plan: &RunPlan, threads: usize) -> Trace {
+    CpuEngine::new(threads).execute(std::slice::from_ref(plan), &silent).remove(0).unwrap()
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    for critic in CriticKind::ALL {
+        for pairing in Pairing::ALL {
+            for (estimator, batch) in [("gan-dime", 300), ("mine", 64), ("cpc", 33)] {
+                let mut plan = plan(critic, estimator);
+                (plan.pairing, plan.batch) = (pairing, batch);
+                plan.schedule.iterations = 6;
+                if plan.check().is_err() {
+                    continue;
+                }
+                let one = run(&plan, 1);
+                assert_eq!(one.ending, Ending::Completed);
+                for threads in [2, 3, 5] {
+                    assert_eq!(
+                        one,
+                        run(&plan, threads),
+                        "{critic} {pairing} {estimator} {threads}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_run_together_as_they_do_alone() {
+    let plans: Vec<RunPlan> =
+        (0..5).map(|seed| RunPlan { seed, ..plan(CriticKind::Deranged, "kl-dime") }).collect();
+    let together = CpuEngine::new(3).execute(&plans, &silent);
+    for (plan, trace) in plans.iter().zip(&together) {
+        assert_eq!(trace.as_ref().unwrap(), &run(plan, 1));
+    }
+    assert_ne!(together[0], together[1], "seeds differ");
+}
+
+/// Outputs pinned for a seed. A change here is a value-breaking change: say so in the changelog.
+#[test]
+fn seeded_values_are_pinned() {
+    let scenario = ScenarioPlan::new("student", 2).unwrap().at(Level::Df(3.0)).unwrap();
+    let (mut x, mut y) = (vec![0.0; 4], vec![0.0; 4]);
+    scenario.sample(&mut stream(1, Purpose::Data, 2, 3), &mut x, &mut y);
+    let rounded = |values: &[f32]| -> Vec<f64> {
+        values.iter().map(|v| (f64::from(*v) * 1e4).round() / 1e4).collect()
+    };
+    assert_eq!(rounded(&x), PINNED_X, "samples");
+    assert_eq!(rounded(&y), PINNED_Y, "samples");
+    let mut partner = Vec::new();
+    let rng = &mut stream(1, Purpose::Pairing, 0, 0);
+    Pairing::Derangement.fill(8, rng, &mut partner).unwrap();
+    assert_eq!(partner, PINNED_DERANGEMENT);
+    // Sums are ordered differently by different vector units, so estimates agree to rounding.
+    for ((critic, estimator), pinned) in PINNED_RUNS {
+        let trace = run(&plan(critic, estimator), 2);
+        let last = trace.steps[trace.steps.len() - 1].estimate.0;
+        assert!((last - pinned).abs() < 1e-3, "{critic} {estimator}: {last:.5} not {pinned}");
+    }
+}
+
+const PINNED_X: [f64; 4] = [-0.1991, 0.2299, 1.4121, 1.323];
+const PINNED_Y: [f64; 4] = [-0.1729, 1.0089, 1.1982, 0.4983];
+const PINNED_DERANGEMENT: [u32; 8] = [7, 6, 4, 5, 3, 0, 2, 1];
+const PINNED_RUNS: [((CriticKind, &str), f64); 3] = [
+    ((CriticKind::Joint, "kl-dime"), -0.2362),
+    ((CriticKind::Separable, "hd-dime"), 0.1023),
+    ((CriticKind::Deranged, "gan-dime"), 0.0187),
+];
+
+#[test]
+fn divergence_ends_a_run_with_its_iteration_and_no_number() {
+    let mut plan = plan(CriticKind::Deranged, "pearson-dime");
+    plan.schedule.iterations = 2000;
+    plan.optimizer = AdamPlan { learning_rate: 50.0, ..AdamPlan::default() };
+    let trace = run(&plan, 2);
+    let Ending::Diverged { iteration } = trace.ending else { panic!("{:?}", trace.ending) };
+    assert_eq!(trace.steps.len(), iteration);
+    assert!(trace.steps.iter().all(|step| step.estimate.is_finite() && step.value.is_finite()));
+}
+
+#[test]
+fn an_observer_sees_every_step_and_can_stop() {
+    let plan = plan(CriticKind::Deranged, "gan-dime");
+    let stop_at_seven = |_: usize| -> Box<dyn Observer> {
+        Box::new(|record: &StepRecord| {
+            if record.iteration == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    };
+    let trace = CpuEngine::new(1).execute(&[plan], &stop_at_seven).remove(0).unwrap();
+    assert_eq!((trace.ending, trace.steps.len()), (Ending::Stopped, 8));
+}
+
+/// Each critic, and each of the paper's estimators, learns one nat to within 0.2 (the noise of the
+/// mean over 300 batches of 128 is about 0.01; fixed seeds).
+#[test]
+fn every_critic_and_estimator_learns() {
+    for critic in CriticKind::ALL {
+        for estimator in ["kl-dime", "gan-dime", "hd-dime", "mine", "nwj", "smile-1", "cpc"] {
+            let mut plan = plan(critic, estimator);
+            if plan.estimator.check_pairing(plan.pairing).is_err() {
+                continue;
+            }
+            plan.batch = if critic == CriticKind::Joint { 48 } else { 128 };
+            plan.schedule.levels = vec![Level::Mi(1.0)];
+            plan.schedule.iterations = 1200;
+            plan.optimizer.learning_rate = 3e-3;
+            let level = run(&plan, 2).summarise(300)[0];
+            let error = level.mean.0 - 1.0;
+            assert!(error.abs() < 0.2, "{critic} {estimator}: {}", level.mean);
+        }
+    }
+}
+
+#[test]
+fn independent_variables_carry_nothing() {
+    let mut plan = plan(CriticKind::Deranged, "gan-dime");
+    plan.schedule.levels = vec![Level::Mi(0.0)];
+    plan.schedule.iterations = 600;
+    plan.batch = 256;
+    let level = run(&plan, 2).summarise(200)[0];
+    assert_eq!(level.true_mi, Nats(0.0));
+    assert!(level.mean.0.abs() < 0.05, "{}", level.mean);
+}
