@@ -29,7 +29,7 @@ pub enum Command {
         fdime staircase --estimator 'f:u*ln(u)' --levels 1,2 --iterations 1000\n  \
         fdime staircase --pairing permutation --batch 128 --svg capped.svg\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
-    Staircase(Staircase),
+    Staircase(Box<Staircase>),
     /// Measure the time of a training step
     #[command(after_help = "Examples:\n  \
         fdime bench\n  \

@@ -164,7 +164,8 @@ fn a_custom_f_with_a_constant_is_said() {
 #[test]
 fn divergence_is_reported_and_never_a_number() {
     let output = fdime(
-        "staircase --dim 2 --levels 1 --iterations 3000 --estimator pearson-dime --lr 100 --json",
+        "staircase --dim 3 --levels 1 --iterations 500 --hidden 40,24 --estimator pearson-dime \
+         --lr 10 --json",
     );
     assert_eq!(output.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

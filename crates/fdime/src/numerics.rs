@@ -118,7 +118,7 @@ impl Real for f32 {
         let p = p * m + 2.000_071_5e-1;
         let p = p * m - 2.499_999_4e-1;
         let p = p * m + 3.333_333e-1;
-        let value = m - 0.5 * z + m * z * p + e * 0.693_147_2;
+        let value = m - 0.5 * z + m * z * p + e * std::f32::consts::LN_2;
         // The bit pattern of infinity and NaN must not be read as a large finite number.
         Self::select(self < f32::INFINITY, value, self)
     }

@@ -42,7 +42,7 @@ impl Pairing {
         PairCounts { joint: n, marginal }
     }
 
-    /// Fills `partner` so that y_{partner[i]} goes with x_i; [`Pairing::AllPairs`] needs no
+    /// Fills `partner` so that `y[partner[i]]` goes with `x[i]`; [`Pairing::AllPairs`] needs no
     /// partners and leaves it empty. At least two rows are needed: a single one has no other y.
     pub fn fill(self, n: usize, rng: &mut impl rand::Rng, partner: &mut Vec<u32>) -> Result<()> {
         if n < 2 {

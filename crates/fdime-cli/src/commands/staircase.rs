@@ -260,7 +260,7 @@ fn execute(plans: &[RunPlan], threads: usize) -> Result<Vec<Trace>, Failure> {
         let name = plans[index].estimator.to_string();
         Box::new(move |record: &StepRecord| {
             bar.inc(1);
-            if record.iteration % 100 == 0 {
+            if record.iteration.is_multiple_of(100) {
                 bar.set_message(format!("{name}: {:.2}", record.estimate.0));
             }
             if interrupted.load(Ordering::Relaxed) {

@@ -22,7 +22,6 @@ pub(super) struct Deranged {
 struct Scratch {
     network: MlpScratch,
     transposed: Transposed,
-    score_gradient: Vec<f32>,
 }
 
 impl Deranged {
@@ -46,11 +45,7 @@ impl Deranged {
             blocks: groups.iter().map(block).collect(),
             parts: groups.iter().map(|_| Part::new(0, parameters.len())).collect(),
             scratch: (0..threads)
-                .map(|_| Scratch {
-                    network: mlp.scratch(CHUNK),
-                    transposed: mlp.transposed(),
-                    score_gradient: vec![0.0; CHUNK],
-                })
+                .map(|_| Scratch { network: mlp.scratch(CHUNK), transposed: mlp.transposed() })
                 .collect(),
             mlp,
             parameters,
@@ -77,7 +72,7 @@ impl Deranged {
                 joint[local.clone()].copy_from_slice(&scores[..count]);
                 marginal[local].copy_from_slice(&scores[count..]);
                 let Some(objective) = objective else { continue };
-                let gradient = &mut scratch.score_gradient[..2 * count];
+                let gradient = &mut scratch.network.gradient[..2 * count];
                 let (on, off) = gradient.split_at_mut(count);
                 part.value += objective.joint(start, &scores[..count], on)
                     + objective.marginal(start, &scores[count..], off);
@@ -86,7 +81,6 @@ impl Deranged {
                     &scratch.transposed,
                     0,
                     2 * count,
-                    gradient,
                     write,
                     &mut part.gradient,
                     &mut scratch.network,

@@ -28,7 +28,6 @@ pub(super) struct Joint {
 struct Scratch {
     network: MlpScratch,
     transposed: Transposed,
-    score_gradient: Vec<f32>,
     /// x W_x + b of the group's rows and y W_y of all rows, and the gradients of both.
     x_part: Vec<f32>,
     y_part: Vec<f32>,
@@ -62,7 +61,6 @@ impl Joint {
                 .map(|_| Scratch {
                     network: mlp.scratch(CHUNK),
                     transposed: mlp.transposed(),
-                    score_gradient: vec![0.0; CHUNK],
                     x_part: vec![0.0; largest * width],
                     y_part: vec![0.0; n * width],
                     x_gradient: vec![0.0; largest * width],
@@ -90,8 +88,9 @@ impl Joint {
                 x_dim: *x_dim,
                 y_dim: mlp.width(0) - *x_dim,
                 rows: groups[group].clone(),
+                objective,
             };
-            part.value = task.run(objective, matrix, &mut part.gradient, scratch);
+            part.value = task.run(matrix, &mut part.gradient, scratch);
         });
     }
 }
@@ -104,16 +103,12 @@ struct GroupPass<'a> {
     x_dim: usize,
     y_dim: usize,
     rows: Range<usize>,
+    /// Nothing: scores alone are wanted.
+    objective: Option<&'a dyn Objective>,
 }
 
 impl GroupPass<'_> {
-    fn run(
-        &self,
-        objective: Option<&dyn Objective>,
-        scores: &mut [f32],
-        gradient: &mut [f32],
-        scratch: &mut Scratch,
-    ) -> f64 {
+    fn run(&self, scores: &mut [f32], gradient: &mut [f32], scratch: &mut Scratch) -> f64 {
         let (n, width) = (self.batch.n, self.mlp.width(1));
         self.first_layer(scratch);
         scratch.x_gradient[..self.rows.len() * width].fill(0.0);
@@ -127,12 +122,11 @@ impl GroupPass<'_> {
             let columns = left..(left + columns).min(n);
             for top in (0..self.rows.len()).step_by(tile_rows) {
                 let rows = top..(top + tile_rows).min(self.rows.len());
-                value +=
-                    self.tile(objective, rows, columns.clone(), write, scores, gradient, scratch);
+                value += self.tile(rows, columns.clone(), write, scores, gradient, scratch);
                 write = Write::Add;
             }
         }
-        if objective.is_some() {
+        if self.objective.is_some() {
             self.first_layer_gradient(gradient, scratch);
         }
         value
@@ -189,10 +183,8 @@ impl GroupPass<'_> {
     }
 
     /// One tile: rows (of the group) x columns.
-    #[allow(clippy::too_many_arguments)]
     fn tile(
         &self,
-        objective: Option<&dyn Objective>,
         rows: Range<usize>,
         columns: Range<usize>,
         write: Write,
@@ -215,25 +207,18 @@ impl GroupPass<'_> {
         for (index, row) in rows.clone().enumerate() {
             let run = &tile_scores[index * across..(index + 1) * across];
             scores[row * n + columns.start..row * n + columns.end].copy_from_slice(run);
-            if let Some(objective) = objective {
+            if let Some(objective) = self.objective {
                 let score_gradient =
-                    &mut scratch.score_gradient[index * across..(index + 1) * across];
+                    &mut scratch.network.gradient[index * across..(index + 1) * across];
                 let row = self.rows.start + row;
                 value += all_pairs_gradient(objective, row, columns.start, run, score_gradient);
             }
         }
-        if objective.is_none() {
+        if self.objective.is_none() {
             return value;
         }
-        let hidden_gradient = self.mlp.backward(
-            &scratch.transposed,
-            1,
-            count,
-            &scratch.score_gradient[..count],
-            write,
-            gradient,
-            &mut scratch.network,
-        );
+        let hidden_gradient =
+            self.mlp.backward(&scratch.transposed, 1, count, write, gradient, &mut scratch.network);
         for (index, row) in rows.enumerate() {
             add_to_sums(
                 &hidden_gradient[index * across * width..(index + 1) * across * width],
@@ -245,7 +230,7 @@ impl GroupPass<'_> {
     }
 }
 
-/// hidden[j] = activation(x_row + y_rows[j])
+/// `hidden[j] = activation(x_row + y_rows[j])`
 fn sum_and_activate(hidden: &mut [f32], x_row: &[f32], y_rows: &[f32], activation: Activation) {
     match activation {
         Activation::Relu => sum_and_relu(hidden, x_row, y_rows),
@@ -273,7 +258,7 @@ fn sum_and_smooth(hidden: &mut [f32], x_row: &[f32], y_rows: &[f32], activation:
     }
 }
 
-/// x_sum += sum over j of gradient[j]; y_sums[j] += gradient[j]
+/// `x_sum += sum over j of gradient[j]; y_sums[j] += gradient[j]`
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn add_to_sums(gradient: &[f32], x_sum: &mut [f32], y_sums: &mut [f32]) {
     let width = x_sum.len();

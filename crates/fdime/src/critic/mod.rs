@@ -23,7 +23,7 @@ pub struct Batch {
     pub x: Vec<f32>,
     /// `n` rows of y.
     pub y: Vec<f32>,
-    /// y_{partner[i]} goes with x_i; empty when every y goes with every x.
+    /// `y[partner[i]]` goes with `x[i]`; empty when every y goes with every x.
     pub partner: Vec<u32>,
 }
 
@@ -33,14 +33,14 @@ pub trait Critic: Send {
     fn parameters(&self) -> &[f32];
 
     /// One pass over a batch: afterwards [`scores`](Self::scores) are those of the batch, and
-    /// [`gradient`](Self::gradient) that of the objective, whose value is returned.
+    /// [the gradient](Self::parameters_and_gradient) that of the objective, whose value is
+    /// returned.
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64;
 
     /// The scores of the last pass.
     fn scores(&self) -> Scores<'_>;
 
     /// Parameters, to be changed, beside the gradient of the last pass.
-    #[doc(hidden)]
     fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>);
 
     /// Floating-point operations of one pass, multiplications and additions counted apart.
@@ -48,7 +48,6 @@ pub trait Critic: Send {
 }
 
 /// The gradient of a pass, in parts that add up to it.
-#[doc(hidden)]
 pub struct GradientParts<'a>(pub(crate) &'a [Part]);
 
 impl GradientParts<'_> {

@@ -209,12 +209,12 @@ impl Separable {
             } else {
                 (&*h, &mut scratch.h, &y_gradient[rows.start * embedding..rows.end * embedding])
             };
+            tower.network.gradient[..gradient.len()].copy_from_slice(gradient);
             mlp.update_transposed(&parameters[part.offset..], *passes, transposed);
             mlp.backward(
                 transposed,
                 0,
                 rows.len(),
-                gradient,
                 Write::Replace,
                 &mut part.gradient,
                 &mut tower.network,

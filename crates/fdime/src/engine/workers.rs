@@ -184,7 +184,7 @@ impl Workers {
         let mut spins = 0u32;
         while shared.finished.load(Ordering::Acquire) < tasks {
             spins += 1;
-            if spins % 4096 == 0 {
+            if spins.is_multiple_of(4096) {
                 // The other thread has lost its core: give ours up instead of burning it.
                 std::thread::yield_now();
             } else {

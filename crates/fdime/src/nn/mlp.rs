@@ -29,7 +29,8 @@ pub(crate) struct Transposed {
 pub(crate) struct MlpScratch {
     /// `activations[k]` is the input of layer k; the last is the network's output.
     pub(crate) activations: Vec<Vec<f32>>,
-    gradient: Vec<f32>,
+    /// The gradient of the network's output, to be filled in before the way back.
+    pub(crate) gradient: Vec<f32>,
     gradient_below: Vec<f32>,
 }
 
@@ -157,8 +158,8 @@ impl Mlp {
         }
     }
 
-    /// Takes the gradient of the outputs of `rows` rows back through layers `first..` and adds
-    /// (or writes) the parameters' gradient. Returns the gradient with respect to the outputs of
+    /// Takes `scratch.gradient` of the outputs of `rows` rows back through layers `first..` and
+    /// adds (or writes) the parameters' gradient. Returns the gradient with respect to the outputs of
     /// layer `first - 1` before their activation, or nothing for `first` = 0: the gradient of the
     /// network's input is never needed.
     pub(crate) fn backward<'a>(
@@ -166,13 +167,11 @@ impl Mlp {
         transposed: &Transposed,
         first: usize,
         rows: usize,
-        output_gradient: &[f32],
         write: Write,
         parameter_gradient: &mut [f32],
         scratch: &'a mut MlpScratch,
     ) -> &'a [f32] {
         let MlpScratch { activations, gradient, gradient_below } = scratch;
-        gradient[..output_gradient.len()].copy_from_slice(output_gradient);
         let last = self.layers() - 1;
         if write == Write::Replace {
             // Bias gradients are summed up by the layer above, so they start from zero here.
@@ -181,7 +180,7 @@ impl Mlp {
             }
         }
         let bias_gradient = &mut parameter_gradient[self.bias(last)];
-        for row in gradient[..output_gradient.len()].chunks_exact(self.widths[last + 1]) {
+        for row in gradient[..rows * self.widths[last + 1]].chunks_exact(self.widths[last + 1]) {
             bias_gradient.iter_mut().zip(row).for_each(|(sum, g)| *sum += g);
         }
         for k in (first..=last).rev() {
@@ -260,7 +259,7 @@ fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
     }
 }
 
-/// outputs[r] = rows[r] . weights + bias
+/// `outputs[r] = rows[r] . weights + bias`
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn dot_rows(rows: &[f32], weights: &[f32], bias: f32, outputs: &mut [f32]) {
     for (row, output) in rows.chunks_exact(weights.len()).zip(outputs) {
@@ -283,7 +282,7 @@ pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
-/// sums += sum over r of scale[r] * rows[r]
+/// `sums += sum over r of scale[r] * rows[r]`
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn add_scaled_rows(sums: &mut [f32], rows: &[f32], scale: &[f32]) {
     for (row, &scale) in rows.chunks_exact(sums.len()).zip(scale) {
@@ -293,7 +292,7 @@ fn add_scaled_rows(sums: &mut [f32], rows: &[f32], scale: &[f32]) {
     }
 }
 
-/// rows[r] = scale[r] * weights
+/// `rows[r] = scale[r] * weights`
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn outer_product(rows: &mut [f32], scale: &[f32], weights: &[f32]) {
     for (row, &scale) in rows.chunks_exact_mut(weights.len()).zip(scale) {

@@ -1,4 +1,4 @@
-//! f-DIME: J = E_joint[a(l)] - E_marginal[b(l)], l = link(score).
+//! f-DIME: `J = E_joint[a(l)] - E_marginal[b(l)]`, `l = link(score)`.
 
 use super::Objective;
 use crate::divergence::{Divergence, Row, with_row};

@@ -8,7 +8,7 @@ use crate::scores::{PairCounts, Scores};
 /// The weight of a new batch in the moving average, as in MINE's paper.
 const RATE: f64 = 0.01;
 
-/// J = E_joint[l] - ln Z, Z = E_marginal[e^l]. The gradient of ln Z is E[e^l dl] / Z; MINE puts the
+/// `J = E_joint[l] - ln Z`, `Z = E_marginal[e^l]`. The gradient of ln Z is `E[e^l dl] / Z`; MINE puts the
 /// average of Z over past batches in its place, through which no gradient flows. The average is
 /// kept as a logarithm, so that it cannot overflow:
 /// ln Z_avg <- ln((1 - RATE) Z_avg + RATE Z).

@@ -54,9 +54,9 @@ pub trait Objective: Send + Sync {
 /// What is maximised during training.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
-    /// f-DIME's value function E_joint[a(l)] - E_marginal[b(l)].
+    /// f-DIME's value function, `E_joint[a(l)] - E_marginal[b(l)]`.
     FDivergence(Divergence),
-    /// Donsker-Varadhan, E_joint[l] - ln E_marginal[e^l], its gradient with the partition function
+    /// Donsker-Varadhan, `E_joint[l] - ln E_marginal[e^l]`, its gradient with the partition function
     /// replaced by a moving average (MINE).
     MovingAverage,
     /// Donsker-Varadhan with e^l clipped to [e^-tau, e^tau] (SMILE's own cost).
@@ -240,7 +240,7 @@ impl FromStr for Estimator {
     }
 }
 
-/// The part E_joint[l] of a value, for a run of joint scores.
+/// The part `E_joint[l]` of a value, for a run of joint scores.
 fn mean_log_ratio_part(link: Link, joint: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
     let weight = 1.0 / joint as f64;
     let mut value = 0.0;

@@ -14,13 +14,13 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Readout {
-    /// E_joint[l]: no partition function, hence low variance.
+    /// `E_joint[l]`: no partition function, hence low variance.
     Plain,
-    /// E_joint[l] - E_marginal[e^l] + 1, a lower bound.
+    /// `E_joint[l] - E_marginal[e^l] + 1`, a lower bound.
     Nwj,
-    /// E_joint[l] - ln E_marginal[e^l], a lower bound.
+    /// `E_joint[l] - ln E_marginal[e^l]`, a lower bound.
     DonskerVaradhan,
-    /// E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)].
+    /// `E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)]`.
     Clipped {
         /// The clipping point.
         tau: f64,
@@ -61,7 +61,7 @@ impl Readout {
     }
 }
 
-/// E_joint[l]
+/// `E_joint[l]`
 fn mean_joint(link: Link, scores: Scores<'_>) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
     scores.visit_kind(PairKind::Joint, |run| {

@@ -6,7 +6,7 @@ use crate::link::Link;
 use crate::numerics::Real;
 use crate::scores::{PairCounts, Scores};
 
-/// J = E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)]. Clipped pairs have no gradient.
+/// `J = E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)]`. Clipped pairs have no gradient.
 pub(super) struct Smile {
     tau: f64,
     link: Link,

@@ -89,8 +89,11 @@ pub struct ScenarioName {
     name: String,
 }
 
+/// Maps, in the order in which they are applied.
+type Maps = &'static [(Side, Map)];
+
 /// The paper's names for a Gaussian seen through maps, with a description of each.
-const MAPPED: [(&str, &[(Side, Map)], &str); 4] = [
+const MAPPED: [(&str, Maps, &str); 4] = [
     ("cubic", &[(Side::Y, Map::Cube)], "Gaussian, then y^3"),
     ("half-cube", &[(Side::Both, Map::HalfCube)], "Gaussian, then sign(v) |v|^1.5 of x and y"),
     ("asinh", &[(Side::Both, Map::Asinh)], "Gaussian, then asinh of x and y"),
