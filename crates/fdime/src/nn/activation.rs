@@ -94,7 +94,7 @@ pub(crate) fn backward_and_column_sums(
 
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn backward_relu(gradient: &mut [f32], outputs: &[f32], sums: &mut [f32]) {
-    backward_by_columns(gradient, outputs, sums, |g, a| if a > 0.0 { g } else { 0.0 });
+    backward_by_columns(gradient, outputs, sums, Activation::Relu);
 }
 
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
@@ -104,16 +104,18 @@ fn backward_smooth(
     sums: &mut [f32],
     activation: Activation,
 ) {
-    backward_by_columns(gradient, outputs, sums, |g, a| g * activation.slope_at_output(a));
+    backward_by_columns(gradient, outputs, sums, activation);
 }
 
-/// Blocks of columns are the outer loop, so that their sums stay in registers.
+/// Blocks of columns are the outer loop, so that their sums stay in registers. The gradient is
+/// multiplied by a slope of 0 or 1 even for ReLU: a selection would become masked stores, which
+/// are slow on some processors.
 #[inline(always)]
 fn backward_by_columns(
     gradient: &mut [f32],
     outputs: &[f32],
     sums: &mut [f32],
-    f: impl Fn(f32, f32) -> f32,
+    activation: Activation,
 ) {
     const COLUMNS: usize = 64;
     let width = sums.len();
@@ -125,7 +127,7 @@ fn backward_by_columns(
             let g = &mut g[index * COLUMNS..][..COLUMNS];
             let a = &a[index * COLUMNS..][..COLUMNS];
             for c in 0..COLUMNS {
-                g[c] = f(g[c], a[c]);
+                g[c] *= activation.slope_at_output(a[c]);
                 sum[c] += g[c];
             }
         }
@@ -135,7 +137,7 @@ fn backward_by_columns(
         for (g, a) in gradient.chunks_exact_mut(width).zip(outputs.chunks_exact(width)) {
             let columns = g[first_of_rest..].iter_mut().zip(&a[first_of_rest..]);
             for ((g, a), sum) in columns.zip(rest.iter_mut()) {
-                *g = f(*g, *a);
+                *g *= activation.slope_at_output(*a);
                 *sum += *g;
             }
         }
