@@ -2,6 +2,7 @@
 
 mod deranged;
 mod joint;
+mod pair_network;
 mod separable;
 
 use crate::engine::Workers;
@@ -11,6 +12,7 @@ use crate::objective::Objective;
 use crate::pairing::Pairing;
 use crate::random::{Purpose, Rng, stream};
 use crate::scores::Scores;
+use pair_network::PairNetwork;
 use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Range, str::FromStr};
 
@@ -19,12 +21,24 @@ use std::{fmt, ops::Range, str::FromStr};
 pub struct Batch {
     /// The number of rows.
     pub n: usize,
+    /// The dimensions of x and y.
+    pub dims: (usize, usize),
     /// `n` rows of x.
     pub x: Vec<f32>,
     /// `n` rows of y.
     pub y: Vec<f32>,
     /// `y[partner[i]]` goes with `x[i]`; empty when every y goes with every x.
     pub partner: Vec<u32>,
+}
+
+impl Batch {
+    fn x_row(&self, i: usize) -> &[f32] {
+        &self.x[i * self.dims.0..(i + 1) * self.dims.0]
+    }
+
+    fn y_row(&self, j: usize) -> &[f32] {
+        &self.y[j * self.dims.1..(j + 1) * self.dims.1]
+    }
 }
 
 /// A network that scores pairs, and its gradients.
@@ -191,7 +205,7 @@ impl CriticPlan {
     /// The critic for batches of `n` rows, with parameters drawn from `seed`.
     pub fn build(
         &self,
-        (x_dim, y_dim): (usize, usize),
+        dims: (usize, usize),
         n: usize,
         pairing: Pairing,
         seed: u64,
@@ -202,19 +216,14 @@ impl CriticPlan {
         let mut rng: Rng = stream(seed, Purpose::Parameters, 0, 0);
         Ok(match self.kind {
             CriticKind::Joint => {
-                Box::new(joint::Joint::new(self, (x_dim, y_dim), n, &mut rng, threads))
+                Box::new(PairNetwork::<joint::Joint>::new(self, dims, n, &mut rng, threads))
             }
             CriticKind::Deranged => {
-                Box::new(deranged::Deranged::new(self, (x_dim, y_dim), n, &mut rng, threads))
+                Box::new(PairNetwork::<deranged::Deranged>::new(self, dims, n, &mut rng, threads))
             }
-            CriticKind::Separable => Box::new(separable::Separable::new(
-                self,
-                (x_dim, y_dim),
-                n,
-                pairing,
-                &mut rng,
-                threads,
-            )),
+            CriticKind::Separable => {
+                Box::new(separable::Separable::new(self, dims, n, pairing, &mut rng, threads))
+            }
         })
     }
 }

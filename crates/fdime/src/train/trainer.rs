@@ -21,7 +21,6 @@ pub struct Trainer {
     optimizer: Adam,
     pairing: Pairing,
     batch: Batch,
-    dims: (usize, usize),
     workers: Workers,
     seed: u64,
     iteration: usize,
@@ -43,11 +42,11 @@ impl Trainer {
             pairing: plan.pairing,
             batch: Batch {
                 n,
+                dims,
                 x: vec![0.0; n * dims.0],
                 y: vec![0.0; n * dims.1],
                 partner: Vec::with_capacity(n),
             },
-            dims,
             workers: Workers::new(threads),
             seed: plan.seed,
             iteration: 0,
@@ -72,7 +71,8 @@ impl Trainer {
     /// Every block of rows has a stream of its own, so threads do not change what is drawn.
     fn draw_batch(&mut self, source: &dyn PairSource) -> Result<()> {
         let (seed, step) = (self.seed, self.iteration as u64);
-        let ((x_dim, y_dim), batch) = (self.dims, &mut self.batch);
+        let batch = &mut self.batch;
+        let (x_dim, y_dim) = batch.dims;
         self.workers.for_each_block(
             (&mut batch.x, SAMPLE_BLOCK * x_dim),
             (&mut batch.y, SAMPLE_BLOCK * y_dim),
