@@ -84,15 +84,13 @@ impl Real for f32 {
         let x = self.clamp(-87.336_54, 88.8);
         let shifted = x * std::f32::consts::LOG2_E + ROUND;
         let n = shifted - ROUND;
-        let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
+        let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, x));
         let power = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-        let p = 1.987_569_1e-4f32;
-        let p = p * r + 1.398_199_9e-3;
-        let p = p * r + 8.333_452e-3;
-        let p = p * r + 4.166_579_6e-2;
-        let p = p * r + 1.666_666_5e-1;
-        let p = p * r + 0.5;
-        (p * r * r + r + 1.0) * power
+        let p = polynomial(
+            r,
+            [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5],
+        );
+        (p.mul_add(r * r, r) + 1.0) * power
     }
 
     #[inline(always)]
@@ -109,16 +107,22 @@ impl Real for f32 {
         let e = ((shifted as i32) >> 23) as f32;
         let m = f32::from_bits((shifted & 0x007f_ffff).wrapping_add(SQRT_HALF_BITS)) - 1.0;
         let z = m * m;
-        let p = 7.037_683_6e-2f32;
-        let p = p * m - 1.151_461e-1;
-        let p = p * m + 1.167_699_9e-1;
-        let p = p * m - 1.242_014_1e-1;
-        let p = p * m + 1.424_932_3e-1;
-        let p = p * m - 1.666_805_7e-1;
-        let p = p * m + 2.000_071_5e-1;
-        let p = p * m - 2.499_999_4e-1;
-        let p = p * m + 3.333_333e-1;
-        let value = m - 0.5 * z + m * z * p + e * std::f32::consts::LN_2;
+        let p = polynomial(
+            m,
+            [
+                7.037_683_6e-2,
+                -1.151_461e-1,
+                1.167_699_9e-1,
+                -1.242_014_1e-1,
+                1.424_932_3e-1,
+                -1.666_805_7e-1,
+                2.000_071_5e-1,
+                -2.499_999_4e-1,
+                3.333_333e-1,
+            ],
+        );
+        let tail = (m * z).mul_add(p, -0.5 * z);
+        let value = e.mul_add(std::f32::consts::LN_2, tail + m);
         // The bit pattern of infinity and NaN must not be read as a large finite number.
         Self::select(self < f32::INFINITY, value, self)
     }
@@ -133,6 +137,17 @@ impl Real for f32 {
     fn abs(self) -> Self {
         f32::abs(self)
     }
+}
+
+/// The polynomial with these coefficients, that of the highest power first. Fused multiply-adds are
+/// instructions wherever it matters: every loop over scores is compiled for CPUs that have them.
+#[inline(always)]
+fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    let mut value = 0.0f32;
+    for coefficient in coefficients {
+        value = value.mul_add(x, coefficient);
+    }
+    value
 }
 
 /// ln(1 + e^x)

@@ -33,7 +33,7 @@ impl Objective for FDime {
 }
 
 /// Scores handled together: wide enough for the widest vector registers.
-const LANES: usize = 16;
+const LANES: usize = 32;
 
 /// Applies `f`, score -> (value, slope), to all scores: gradient = weight * slope, returns the sum
 /// of the values. Lanes are summed apart and gathered in f64 every 64 rounds.
@@ -66,7 +66,11 @@ fn sum_and_slopes(
     total
 }
 
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn joint<R: Row>(row: &R, link: Link, scores: &[f32], gradient: &mut [f32], weight: f32) -> f64 {
     // Matching outside the loop gives each link a loop of its own.
     macro_rules! with_link {
@@ -84,7 +88,11 @@ fn joint<R: Row>(row: &R, link: Link, scores: &[f32], gradient: &mut [f32], weig
     }
 }
 
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn marginal<R: Row>(row: &R, link: Link, scores: &[f32], gradient: &mut [f32], weight: f32) -> f64 {
     macro_rules! with_link {
         ($link:expr) => {

@@ -1,8 +1,7 @@
 //! CPC / InfoNCE.
 
-use super::{Objective, readout::row_log_sums};
+use super::{Objective, partition_gradient, readout::row_log_sums};
 use crate::link::Link;
-use crate::numerics::Real;
 use crate::scores::{PairCounts, Scores};
 
 /// J = 1/N sum_i (l_ii - ln sum_j e^{l_ij}) + ln N. With p_ij = e^{l_ij} / sum_k e^{l_ik}, the
@@ -42,9 +41,7 @@ impl Objective for InfoNce {
     fn marginal(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.joint as f32;
         let log_sum = self.row_log_sums[row] as f32;
-        for (&s, g) in scores.iter().zip(gradient) {
-            *g = weight * Real::exp(self.link.log_ratio(s) - log_sum) * self.link.slope(s);
-        }
+        partition_gradient(self.link, f32::INFINITY, log_sum, weight, scores, gradient);
         0.0
     }
 }

@@ -1,8 +1,8 @@
 //! MINE: Donsker-Varadhan with a moving average of the partition function.
 
-use super::{Objective, readout::log_partition};
+use super::{Objective, partition_gradient, readout::log_partition};
 use crate::link::Link;
-use crate::numerics::{Real, log_add_exp};
+use crate::numerics::log_add_exp;
 use crate::scores::{PairCounts, Scores};
 
 /// The weight of a new batch in the moving average, as in MINE's paper.
@@ -47,9 +47,7 @@ impl Objective for Mine {
     fn marginal(&self, _row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.marginal as f32;
         let log_average = self.log_average.unwrap_or(f64::NAN) as f32;
-        for (&s, g) in scores.iter().zip(gradient) {
-            *g = weight * Real::exp(self.link.log_ratio(s) - log_average) * self.link.slope(s);
-        }
+        partition_gradient(self.link, f32::INFINITY, log_average, weight, scores, gradient);
         0.0
     }
 

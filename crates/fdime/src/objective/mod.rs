@@ -17,8 +17,10 @@ use crate::divergence::Divergence;
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
 use crate::nats::Nats;
+use crate::numerics::Real;
 use crate::pairing::Pairing;
 use crate::scores::{PairCounts, Scores};
+use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -249,6 +251,24 @@ fn mean_log_ratio_part(link: Link, joint: usize, scores: &[f32], gradient: &mut 
         *g = weight as f32 * link.slope(s);
     }
     value
+}
+
+/// What every cost with a partition function Z asks of its marginal scores: the gradient of
+/// -ln Z, `gradient = weight e^(l - ln Z) dl/ds`, and 0 where |l| > tau.
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn partition_gradient(
+    link: Link,
+    tau: f32,
+    log_partition: f32,
+    weight: f32,
+    scores: &[f32],
+    gradient: &mut [f32],
+) {
+    for (&s, g) in scores.iter().zip(gradient) {
+        let l = link.log_ratio(s);
+        let inside = weight * Real::exp(l - log_partition) * link.slope(s);
+        *g = if l.abs() > tau { 0.0 } else { inside };
+    }
 }
 
 /// "inf" or a positive number.

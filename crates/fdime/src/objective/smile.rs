@@ -1,9 +1,8 @@
 //! SMILE's own cost, for the paper's "no trick" figure: in practice SMILE is trained with the GAN
 //! cost and only read out with a clipped partition function.
 
-use super::{Objective, readout::log_partition};
+use super::{Objective, partition_gradient, readout::log_partition};
 use crate::link::Link;
-use crate::numerics::Real;
 use crate::scores::{PairCounts, Scores};
 
 /// `J = E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)]`. Clipped pairs have no gradient.
@@ -36,11 +35,7 @@ impl Objective for Smile {
     fn marginal(&self, _row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.marginal as f32;
         let (tau, log_partition) = (self.tau as f32, self.log_partition as f32);
-        for (&s, g) in scores.iter().zip(gradient) {
-            let l = self.link.log_ratio(s);
-            let inside = weight * Real::exp(l - log_partition) * self.link.slope(s);
-            *g = if l.abs() <= tau { inside } else { 0.0 };
-        }
+        partition_gradient(self.link, tau, log_partition, weight, scores, gradient);
         0.0
     }
 
