@@ -97,6 +97,9 @@ pub struct Staircase {
     /// Hidden widths, or a preset: paper (256,256), paper-code (256,256,256) [default: paper]
     #[arg(long)]
     pub hidden: Option<String>,
+    /// Outputs of each network of the separable critic [default: 32]
+    #[arg(long)]
+    pub embedding: Option<usize>,
     /// The activation: relu, elu or softplus [default: relu]
     #[arg(long)]
     pub activation: Option<String>,

@@ -76,6 +76,7 @@ fn impossible_requests_name_the_flag() {
         "staircase --iterations 0",
         "staircase --hidden 256,x",
         "staircase --hidden 0",
+        "staircase --embedding 0",
         "staircase --lr -1",
         "staircase --lr NaN",
         "staircase --runs 0",

@@ -7,6 +7,7 @@ pub mod staircase;
 
 use crate::failure::Failure;
 use fdime::CriticPlan;
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Hidden widths from `256,256` or a preset's name.
 fn parse_hidden(text: &str) -> Result<Vec<usize>, Failure> {
@@ -30,4 +31,15 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+}
+
+/// A bar on stderr with the time left; it is not there when stderr is no terminal.
+fn progress_bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template(
+        "{bar:24} {percent:>3}%  {elapsed} elapsed, {eta} left  {wide_msg}",
+    ) {
+        bar.set_style(style);
+    }
+    bar
 }

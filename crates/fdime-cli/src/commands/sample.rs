@@ -1,3 +1,4 @@
+use super::progress_bar;
 use crate::args::Sample;
 use crate::failure::{Failure, Outcome};
 use fdime::data::{Table, write_csv, write_npy, write_npz};
@@ -27,11 +28,16 @@ pub fn run(args: &Sample) -> Outcome {
     let mut rng = stream(args.seed, Purpose::Data, 0, 0);
     let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
     let (mut x, mut y) = (Vec::new(), Vec::new());
-    for _ in 0..args.rows {
+    let bar = progress_bar(args.rows as u64);
+    for row in 0..args.rows {
+        if row.is_multiple_of(1000) {
+            bar.set_position(row as u64);
+        }
         scenario.draw(&mut rng, &mut x_row, &mut y_row);
         x.extend_from_slice(&x_row);
         y.extend_from_slice(&y_row);
     }
+    bar.set_message("writing");
     if extension == "npz" {
         write_npz(&args.output, &[("x", &x, x_dim), ("y", &y, y_dim)])?;
     } else {
@@ -48,6 +54,7 @@ pub fn run(args: &Sample) -> Outcome {
             write_npy(&args.output, &table.values, x_dim + y_dim)?;
         }
     }
+    bar.finish_and_clear();
     let mi = scenario.mutual_information();
     eprintln!("wrote {} rows of {x_dim} + {y_dim} columns to {}", args.rows, args.output.display());
     writeln!(std::io::stdout(), "true MI: {:.6} nats ({:.6} bits)", mi.0, mi.bits())?;

@@ -1,4 +1,4 @@
-use super::{parse_hidden, print_json};
+use super::{parse_hidden, print_json, progress_bar};
 use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
 use crate::report::staircase::{Panel, render};
@@ -7,7 +7,6 @@ use fdime::{
     AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Observer,
     Pairing, RunPlan, ScenarioPlan, Schedule, StepRecord, Trace, parse_levels, summarise_runs,
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -67,6 +66,7 @@ impl StaircasePlan {
         if let Some(hidden) = &args.hidden {
             plan.critic.hidden = parse_hidden(hidden)?;
         }
+        plan.critic.embedding = args.embedding.unwrap_or(plan.critic.embedding);
         if let Some(activation) = &args.activation {
             plan.critic.activation = activation.parse()?;
         }
@@ -249,12 +249,7 @@ fn execute(plans: &[RunPlan], threads: usize) -> Result<Vec<Trace>, Failure> {
     // Without a handler Ctrl-C still ends the process, only less politely.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     let total: usize = plans.iter().map(RunPlan::iterations).sum();
-    let bar = ProgressBar::new(total as u64);
-    if let Ok(style) = ProgressStyle::with_template(
-        "{bar:24} {percent:>3}%  {elapsed} elapsed, {eta} left  {wide_msg}",
-    ) {
-        bar.set_style(style);
-    }
+    let bar = progress_bar(total as u64);
     let observer = |index: usize| -> Box<dyn Observer> {
         let (bar, interrupted) = (bar.clone(), Arc::clone(&interrupted));
         let name = plans[index].estimator.to_string();

@@ -4,9 +4,9 @@ use crate::train::{Observer, RunPlan, Trace, Trainer};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Executes plans on the processor's cores. Several plans run side by side, which uses the cores
-/// better than several threads on each; a single one is spread over all threads. Results do not
-/// depend on the number of threads.
+/// Executes plans on the processor's cores. Plans run side by side, one thread each, which uses the
+/// cores better than several threads on each; those left over at the end share all threads.
+/// Results do not depend on the number of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuEngine {
     threads: usize,
@@ -30,6 +30,21 @@ impl CpuEngine {
 
 impl Engine for CpuEngine {
     fn execute(
+        &self,
+        plans: &[RunPlan],
+        observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
+    ) -> Vec<Result<Trace>> {
+        let whole_rounds = plans.len() / self.threads * self.threads;
+        let mut traces = self.side_by_side(&plans[..whole_rounds], observer);
+        let rest = |index: usize| observer(whole_rounds + index);
+        traces.extend(self.side_by_side(&plans[whole_rounds..], &rest));
+        traces
+    }
+}
+
+impl CpuEngine {
+    /// Runs as many plans at once as there are threads, or all of them with an equal share each.
+    fn side_by_side(
         &self,
         plans: &[RunPlan],
         observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
