@@ -121,9 +121,9 @@ pub struct Staircase {
     /// Take the settings from a file: a plan, or the JSON of an earlier run; flags override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Iterations at the end of each level that bias and variance are taken over
-    #[arg(long, default_value_t = 1000)]
-    pub last: usize,
+    /// Iterations at the end of each level that bias and variance are taken over [default: 1000]
+    #[arg(long)]
+    pub last: Option<usize>,
     /// Threads in all; 0 means one for every core. It does not change the results
     #[arg(long, default_value_t = 0)]
     pub threads: usize,

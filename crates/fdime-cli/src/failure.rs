@@ -19,6 +19,25 @@ pub enum Failure {
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
+    /// The same, said of something that has another name here than its usual flag.
+    pub fn renamed(self, flag: &str, here: &str) -> Self {
+        match self {
+            Failure::Usage(message) => Failure::Usage(match message.strip_prefix(flag) {
+                Some(rest) if rest.starts_with([' ', ':']) => format!("{here}{rest}"),
+                _ => message,
+            }),
+            other => other,
+        }
+    }
+
+    /// The same, said of a part of the request.
+    pub fn within(self, part: &str) -> Self {
+        match self {
+            Failure::Usage(message) => Failure::Usage(format!("{part}: {message}")),
+            other => other,
+        }
+    }
+
     /// Says it on stderr and gives the exit code.
     pub fn report(self) -> ExitCode {
         match self {

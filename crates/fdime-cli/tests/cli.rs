@@ -87,6 +87,14 @@ fn impossible_requests_name_the_flag() {
         "sample gaussian -o pairs.txt",
         "sample gaussian --level x -o pairs.csv",
         "sample gaussian --rows 0 -o pairs.csv",
+        "sample gaussian --level -1 -o pairs.csv",
+        "sample gausian -o pairs.csv",
+        "bench deranged-d5-n1",
+        "bench foo-d5-n64",
+        "staircase --readout clipped-x",
+        "staircase --iterations 1000000000000000000",
+        "staircase --runs 10000000000",
+        "staircase --scenario uniform --levels 800",
         "bench joint-5-64",
         "bench joint-d5-n64 --seconds 0",
         "list estimator",
@@ -130,11 +138,49 @@ fn a_printed_plan_runs_again_to_the_same_numbers() {
     let path = folder.path().join("first.json");
     let first = stdout(&format!("{QUICK} --estimator gan-dime --seed 3 --runs 2 --json"));
     std::fs::write(&path, &first).unwrap();
-    let again = json(&format!("staircase --plan {} --last 20 --threads 1 --json", path.display()));
+    let again = json(&format!("staircase --plan {} --threads 1 --json", path.display()));
     let first: serde_json::Value = serde_json::from_str(&first).unwrap();
     assert_eq!(first["results"], again["results"]);
-    let other = json(&format!("staircase --plan {} --seed 4 --last 20 --json", path.display()));
+    let other = json(&format!("staircase --plan {} --seed 4 --json", path.display()));
     assert_ne!(first["results"], other["results"], "flags override the plan");
+}
+
+#[test]
+fn a_single_runs_plan_is_a_staircase_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.json");
+    let mut plan = fdime::RunPlan::new(
+        fdime::ScenarioPlan::new("uniform", 1).unwrap(),
+        "hd-dime".parse().unwrap(),
+        fdime::CriticPlan::new(fdime::CriticKind::Deranged, &[8]),
+    );
+    plan.schedule.iterations = 5;
+    std::fs::write(&path, serde_json::to_string(&plan).unwrap()).unwrap();
+    let report = json(&format!("staircase --plan {} --json", path.display()));
+    assert_eq!(report["results"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn another_readout_shows_in_table_and_json() {
+    let table = stdout(&format!("{QUICK} --estimator gan-dime --readout nwj"));
+    assert!(table.contains("gan-dime (nwj)"), "{table}");
+    let report = json(&format!("{QUICK} --estimator gan-dime --readout nwj --json"));
+    assert_eq!(report["results"][0]["readout"], "nwj");
+    assert_eq!(report["results"][0]["mean_spread"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_plot_that_cannot_be_written_is_refused_before_any_training() {
+    let output = fdime("staircase --iterations 1000000 --svg no/such/folder/plot.svg");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no folder"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_batch_that_does_not_fit_is_refused_with_its_size() {
+    let error = refusal("staircase --critic joint --batch 1000000");
+    assert!(error.starts_with("error: --batch 1000000: with this critic it takes about 4004"));
 }
 
 #[test]

@@ -50,5 +50,6 @@ pub use objective::{Estimator, Readout};
 pub use pairing::Pairing;
 pub use scenario::{Level, PairSource, Scenario, ScenarioName, ScenarioPlan, parse_levels};
 pub use train::{
-    Ending, LevelSummary, Observer, RunPlan, Schedule, StepRecord, Trace, silent, summarise_runs,
+    Ending, LevelSummary, Observer, RunPlan, RunsSummary, Schedule, StepRecord, Trace, silent,
+    summarise_runs,
 };

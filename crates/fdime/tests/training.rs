@@ -47,6 +47,21 @@ fn the_number_of_threads_changes_nothing() {
     }
 }
 
+/// More groups of rows than the engine has tasks.
+#[test]
+fn large_batches_run_on_any_number_of_threads() {
+    for (critic, pairing) in [
+        (CriticKind::Separable, Pairing::Shift),
+        (CriticKind::Separable, Pairing::AllPairs),
+        (CriticKind::Deranged, Pairing::Derangement),
+    ] {
+        let mut plan = plan(critic, "gan-dime");
+        plan.critic.hidden = vec![8];
+        (plan.pairing, plan.batch, plan.schedule.iterations) = (pairing, 5000, 1);
+        assert_eq!(run(&plan, 1), run(&plan, 2), "{critic} {pairing}");
+    }
+}
+
 #[test]
 fn plans_run_together_as_they_do_alone() {
     let plans: Vec<RunPlan> =

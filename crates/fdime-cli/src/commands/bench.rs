@@ -32,10 +32,9 @@ struct Measurement {
 /// `CRITIC-dDIM-nBATCH` or `CRITIC-dDIM-nBATCH-PAIRING`
 fn parse(configuration: &str) -> Result<(CriticKind, usize, usize, Pairing), Failure> {
     let malformed = || {
-        Failure::Usage(format!(
-            "'{configuration}' is not a configuration: write CRITIC-dDIM-nBATCH, \
-             e.g. deranged-d20-n64, or CRITIC-dDIM-nBATCH-PAIRING"
-        ))
+        Failure::Usage(
+            "write CRITIC-dDIM-nBATCH, e.g. deranged-d20-n64, or CRITIC-dDIM-nBATCH-PAIRING".into(),
+        )
     };
     let mut parts = configuration.splitn(4, '-');
     let mut part = || parts.next().ok_or_else(malformed);
@@ -61,7 +60,10 @@ pub fn run(args: &Bench) -> Outcome {
     } else {
         args.configurations.iter().map(String::as_str).collect()
     };
-    let parsed = configurations.iter().map(|c| parse(c)).collect::<Result<Vec<_>, _>>()?;
+    let plans = configurations
+        .iter()
+        .map(|name| plan(name, &estimator, &hidden).map_err(|failure| failure.within(name)))
+        .collect::<Result<Vec<_>, _>>()?;
     if !args.json {
         writeln!(
             std::io::stdout(),
@@ -75,13 +77,7 @@ pub fn run(args: &Bench) -> Outcome {
         )?;
     }
     let mut measurements = Vec::new();
-    for (name, (critic, dim, batch, pairing)) in configurations.iter().zip(parsed) {
-        let scenario = ScenarioPlan::new("gaussian", dim)?;
-        let critic = CriticPlan::new(critic, &hidden);
-        let mut plan = RunPlan::new(scenario, estimator.clone(), critic);
-        plan.batch = batch;
-        plan.pairing = pairing;
-        plan.schedule.levels = vec![Level::Mi(2.0)];
+    for (name, plan) in configurations.iter().zip(plans) {
         let measurement = measure(name, &plan, threads, args.seconds)?;
         if !args.json {
             writeln!(
@@ -98,6 +94,18 @@ pub fn run(args: &Bench) -> Outcome {
         measurements.push(measurement);
     }
     if args.json { print_json(&measurements) } else { Ok(()) }
+}
+
+/// The plan of a configuration.
+fn plan(configuration: &str, estimator: &Estimator, hidden: &[usize]) -> Result<RunPlan, Failure> {
+    let (critic, dim, batch, pairing) = parse(configuration)?;
+    let scenario = ScenarioPlan::new("gaussian", dim)?;
+    let critic = CriticPlan::new(critic, hidden);
+    let mut plan = RunPlan::new(scenario, estimator.clone(), critic);
+    (plan.batch, plan.pairing) = (batch, pairing);
+    plan.schedule.levels = vec![Level::Mi(2.0)];
+    plan.check()?;
+    Ok(plan)
 }
 
 /// Whole steps, data generation and update included.

@@ -16,9 +16,12 @@ fn sections() -> [(&'static str, Entries); 8] {
     };
     let divergences = Divergence::TABLE
         .iter()
-        .map(|d| match d {
-            Divergence::Alpha(_) => ("alpha-A".to_string(), format!("f(u) = {}", d.formula())),
-            d => (d.to_string(), format!("f(u) = {}", d.formula())),
+        .map(|d| {
+            let name = match d {
+                Divergence::Alpha(_) => "alpha-A".to_string(),
+                d => d.to_string(),
+            };
+            (name, format!("{:24}  {}", d.title(), d.formula()))
         })
         .collect();
     let presets: Vec<String> =

@@ -1,7 +1,7 @@
 use super::progress_bar;
 use crate::args::Sample;
 use crate::failure::{Failure, Outcome};
-use fdime::data::{Table, write_csv, write_npy, write_npz};
+use fdime::data::{Table, check_writable, write_csv, write_npy, write_npz};
 use fdime::random::{Purpose, stream};
 use fdime::{Level, PairSource, ScenarioPlan};
 use std::io::Write;
@@ -21,9 +21,14 @@ pub fn run(args: &Sample) -> Outcome {
         fdime::Error::InvalidParameter { value, .. } => {
             Failure::Usage(format!("--level {value}: write a number (nats), rho=R, eps=E or df=V"))
         }
-        error => error.into(),
+        error => Failure::from(error).renamed("--levels", "--level"),
     })?;
-    let scenario = ScenarioPlan::new(&args.scenario, args.dim)?.at(level)?;
+    check_writable(&args.output)?;
+    let scenario = ScenarioPlan::new(&args.scenario, args.dim)
+        .and_then(|plan| plan.at(level))
+        .map_err(|error| {
+            Failure::from(error).renamed("--levels", "--level").renamed("--scenario", "SCENARIO")
+        })?;
     let (x_dim, y_dim) = scenario.dims();
     let mut rng = stream(args.seed, Purpose::Data, 0, 0);
     let (mut x_row, mut y_row) = (Vec::new(), Vec::new());

@@ -2,10 +2,11 @@ use super::{parse_hidden, print_json, progress_bar};
 use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
 use crate::report::staircase::{Panel, render};
-use fdime::data::write_whole;
+use fdime::data::{check_writable, write_whole};
 use fdime::{
-    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Observer,
-    Pairing, RunPlan, ScenarioPlan, Schedule, StepRecord, Trace, parse_levels, summarise_runs,
+    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Link,
+    Observer, Pairing, Readout, RunPlan, RunsSummary, ScenarioPlan, Schedule, StepRecord, Trace,
+    parse_levels, summarise_runs,
 };
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -27,8 +28,22 @@ struct StaircasePlan {
     schedule: Schedule,
     optimizer: AdamPlan,
     seed: u64,
+    #[serde(default = "one")]
     runs: usize,
+    /// Iterations at the end of each level that are summarised.
+    #[serde(default = "paper_window")]
+    last: usize,
 }
+
+fn one() -> usize {
+    1
+}
+
+fn paper_window() -> usize {
+    1000
+}
+
+const MOST_RUNS: usize = 100_000;
 
 impl StaircasePlan {
     /// The file's settings or the defaults, then the flags.
@@ -43,8 +58,10 @@ impl StaircasePlan {
         }
         plan.scenario.dim = args.dim.unwrap_or(plan.scenario.dim);
         if let Some(names) = &args.estimator {
-            plan.estimators =
-                names.split(',').map(|name| name.trim().parse()).collect::<Result<_, _>>()?;
+            plan.estimators = split_names(names)
+                .into_iter()
+                .map(|name| name.trim().parse())
+                .collect::<Result<_, _>>()?;
         }
         if let Some(link) = &args.link {
             let link = link.parse()?;
@@ -78,14 +95,22 @@ impl StaircasePlan {
         plan.optimizer.learning_rate = args.lr.unwrap_or(plan.optimizer.learning_rate);
         plan.seed = args.seed.unwrap_or(plan.seed);
         plan.runs = args.runs.unwrap_or(plan.runs);
-        if plan.runs == 0 {
-            return Err(Failure::Usage("--runs 0: at least one run".into()));
+        plan.last = args.last.unwrap_or(plan.last);
+        if !(1..=MOST_RUNS).contains(&plan.runs) {
+            let message = format!("--runs {}: between 1 and {MOST_RUNS}", plan.runs);
+            return Err(Failure::Usage(message));
         }
-        if args.last == 0 {
+        if plan.last == 0 {
             return Err(Failure::Usage("--last 0: at least one iteration".into()));
         }
-        for run in plan.run_plans() {
-            run.check()?;
+        if plan.estimators.is_empty() {
+            return Err(Failure::Usage("--estimator: at least one, e.g. gan-dime".into()));
+        }
+        for estimator in &plan.estimators {
+            plan.run_plan(estimator, 0).check()?;
+        }
+        if let Some(path) = &args.svg {
+            check_writable(path)?;
         }
         Ok(plan)
     }
@@ -110,13 +135,14 @@ impl StaircasePlan {
             schedule: paper.schedule,
             optimizer: paper.optimizer,
             seed: paper.seed,
-            runs: 1,
+            runs: one(),
+            last: paper_window(),
         })
     }
 
-    /// The runs of the first estimator, then those of the second, and so on.
-    fn run_plans(&self) -> Vec<RunPlan> {
-        let run = |estimator: &Estimator, index: usize| RunPlan {
+    /// A run of one estimator.
+    fn run_plan(&self, estimator: &Estimator, index: usize) -> RunPlan {
+        RunPlan {
             scenario: self.scenario.clone(),
             estimator: estimator.clone(),
             critic: self.critic.clone(),
@@ -125,12 +151,44 @@ impl StaircasePlan {
             schedule: self.schedule.clone(),
             optimizer: self.optimizer,
             seed: self.seed.wrapping_add(index as u64),
-        };
-        self.estimators.iter().flat_map(|e| (0..self.runs).map(move |k| run(e, k))).collect()
+        }
+    }
+
+    /// The runs of the first estimator, then those of the second, and so on.
+    fn run_plans(&self) -> Vec<RunPlan> {
+        let runs = |estimator| (0..self.runs).map(move |index| self.run_plan(estimator, index));
+        self.estimators.iter().flat_map(runs).collect()
     }
 }
 
-/// A plan, or the JSON that an earlier run printed, which holds its plan.
+impl From<RunPlan> for StaircasePlan {
+    fn from(run: RunPlan) -> Self {
+        StaircasePlan {
+            scenario: run.scenario,
+            estimators: vec![run.estimator],
+            critic: run.critic,
+            pairing: run.pairing,
+            batch: run.batch,
+            schedule: run.schedule,
+            optimizer: run.optimizer,
+            seed: run.seed,
+            runs: one(),
+            last: paper_window(),
+        }
+    }
+}
+
+/// Names at commas, but not at those inside parentheses.
+fn split_names(text: &str) -> Vec<&str> {
+    let mut depth = 0i32;
+    text.split(|character| {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        character == ',' && depth == 0
+    })
+    .collect()
+}
+
+/// A plan, the plan of a single run, or the JSON that an earlier run printed, which holds its plan.
 fn read_plan(path: &Path) -> Result<StaircasePlan, Failure> {
     let fail = |reason: String| Failure::Usage(format!("--plan {}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
@@ -139,7 +197,12 @@ fn read_plan(path: &Path) -> Result<StaircasePlan, Failure> {
     if let Some(plan) = value.get_mut("plan") {
         value = plan.take();
     }
-    serde_json::from_value(value).map_err(|error| fail(format!("not a staircase plan: {error}")))
+    let plan = if value.get("estimator").is_some() {
+        serde_json::from_value::<RunPlan>(value).map(StaircasePlan::from)
+    } else {
+        serde_json::from_value(value)
+    };
+    plan.map_err(|error| fail(format!("not a staircase plan: {error}")))
 }
 
 /// One row of the results.
@@ -151,11 +214,10 @@ struct Row {
     scenario: String,
     dim: usize,
     batch: usize,
+    link: Link,
+    readout: Readout,
     #[serde(flatten)]
-    summary: LevelSummary,
-    runs: usize,
-    /// The standard deviation of the runs' means.
-    mean_spread: f64,
+    summary: RunsSummary,
 }
 
 /// A run that ended before its last level was through.
@@ -206,19 +268,24 @@ pub fn run(args: &Staircase) -> Outcome {
         }
     }
     for (estimator, traces) in plan.estimators.iter().zip(traces.chunks(plan.runs)) {
-        for (summary, mean_spread) in summarise_runs(traces, args.last) {
+        for summary in summarise_runs(traces, plan.last) {
             report.results.push(Row {
-                estimator: estimator.to_string(),
+                estimator: estimator.name().to_string(),
                 critic: plan.critic.kind.to_string(),
                 pairing: plan.pairing.to_string(),
                 scenario: plan.scenario.name.to_string(),
                 dim: plan.scenario.dim,
                 batch: plan.batch,
+                link: estimator.link(),
+                readout: estimator.readout(),
                 summary,
-                runs: plan.runs,
-                mean_spread,
             });
         }
+    }
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_table(&report)?;
     }
     if let Some(path) = &args.svg {
         let panels: Vec<Panel> = plan
@@ -227,17 +294,14 @@ pub fn run(args: &Staircase) -> Outcome {
             .zip(traces.chunks(plan.runs))
             .map(|(estimator, traces)| Panel { title: estimator.to_string(), trace: &traces[0] })
             .collect();
-        let svg = render(&panels, &headline(&plan), plan.batch);
+        let runs =
+            if plan.runs > 1 { format!(", first of {} runs", plan.runs) } else { String::new() };
+        let svg = render(&panels, &(headline(&plan) + &runs), plan.batch);
         write_whole(path, |file| file.write_all(svg.as_bytes()))?;
         eprintln!("wrote {}", path.display());
     }
-    if args.json {
-        print_json(&report)?;
-    } else {
-        print_table(&report, args.last)?;
-    }
     if report.results.is_empty() {
-        return Err(Failure::Run("every run diverged before its first level was through".into()));
+        return Err(Failure::Run("no run finished its first level".into()));
     }
     Ok(())
 }
@@ -286,33 +350,45 @@ fn headline(plan: &StaircasePlan) -> String {
     )
 }
 
-fn print_table(report: &Report, last: usize) -> Outcome {
+fn print_table(report: &Report) -> Outcome {
     let plan = &report.plan;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", headline(plan))?;
     writeln!(
         out,
         "last {} of {} iterations at each level; {} run{}, seed {}; MI in nats; {:.1} s",
-        last.min(plan.schedule.iterations),
+        plan.last.min(plan.schedule.iterations),
         plan.schedule.iterations,
         plan.runs,
         if plan.runs == 1 { "" } else { "s" },
         plan.seed,
         report.seconds
     )?;
-    let width = plan.estimators.iter().map(|e| e.name().len()).max().unwrap_or(0).max(9);
+    let width = plan.estimators.iter().map(|e| e.to_string().len()).max().unwrap_or(0).max(9);
     writeln!(
         out,
         "\n{:width$}  {:>8}  {:>8}  {:>8}  {:>9}  {:>9}",
         "estimator", "true MI", "mean", "|bias|", "variance", "MSE"
     )?;
-    for row in &report.results {
-        let LevelSummary { true_mi, mean, bias, variance, mse, .. } = row.summary;
-        writeln!(
-            out,
-            "{:width$}  {:>8.3}  {:>8.3}  {bias:>8.3}  {variance:>9.4}  {mse:>9.4}",
-            row.estimator, true_mi.0, mean.0
-        )?;
+    for estimator in &plan.estimators {
+        let label = estimator.to_string();
+        let of_estimator = |row: &&Row| {
+            row.estimator == estimator.name()
+                && row.link == estimator.link()
+                && row.readout == estimator.readout()
+        };
+        for row in report.results.iter().filter(of_estimator) {
+            let LevelSummary { true_mi, mean, bias, variance, mse, .. } = row.summary.level;
+            writeln!(
+                out,
+                "{label:width$}  {:>8.3}  {:>8.3}  {bias:>8.3}  {variance:>9.4}  {mse:>9.4}",
+                true_mi.0, mean.0
+            )?;
+        }
+        let diverged = report.failures.iter().filter(|run| run.estimator == label).count();
+        if diverged > 0 {
+            writeln!(out, "{label:width$}  {diverged} of {} runs diverged", plan.runs)?;
+        }
     }
     Ok(())
 }

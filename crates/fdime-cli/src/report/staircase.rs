@@ -41,8 +41,9 @@ pub fn render(panels: &[Panel], headline: &str, batch: usize) -> String {
     let highest = panels
         .iter()
         .flat_map(|panel| panel.trace.true_mi.iter().map(|mi| mi.0))
-        .fold(cap.min(1.0), f64::max);
-    let range = (-0.08 * highest, 1.3 * highest);
+        .fold(0.0, f64::max);
+    let top = (1.3 * highest).max(1.08 * cap);
+    let range = (-0.08 * top, top);
     let mut svg = String::new();
     let _ = write!(
         svg,
@@ -131,10 +132,8 @@ fn draw_panel(svg: &mut String, panel: &Panel, corner: (f64, f64), range: (f64, 
         [(x.at(start), clip(mi.0)), (x.at(start + trace.iterations as f64), clip(mi.0))]
     });
     let _ = write!(svg, "<path class=\"true\" d=\"{}\"/>", polyline(stairs));
-    if cap <= range.1 {
-        let (from, to) = (x.picture.0, x.picture.1);
-        let _ = write!(svg, "<path class=\"cap\" d=\"M{from:.1} {0:.1}H{to:.1}\"/>", y.at(cap));
-    }
+    let (from, to) = (x.picture.0, x.picture.1);
+    let _ = write!(svg, "<path class=\"cap\" d=\"M{from:.1} {0:.1}H{to:.1}\"/>", y.at(cap));
     let smooth = smoothed(&estimates).into_iter().map(|(at, value)| (x.at(at), clip(value)));
     let _ = write!(svg, "<path class=\"smooth\" d=\"{}\"/>", polyline(smooth));
 }

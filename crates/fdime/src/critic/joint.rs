@@ -1,6 +1,6 @@
 //! The joint critic: one network over all N^2 pairs of a batch.
 //!
-//! The first layer is linear in (x, y), so it is computed once for each x and once for each y,
+//! The first layer is linear in (x, y), so it is computed for each x and for each y,
 //! z_ij = x_i W_x + b + y_j W_y, instead of on all N^2 rows; its gradient likewise is gathered
 //! into sums over j and over i before it meets the data.
 
@@ -58,11 +58,10 @@ impl Sweep for Joint {
         scratch.memory.y_gradient.fill(0.0);
         // A chunk is a tile of the N x N matrix: a run of columns with as many rows as fit. Runs
         // of columns are the outer loop, so that their part of y_gradient stays in cache.
-        let columns = n.min(CHUNK);
-        let tile_rows = (CHUNK / columns).max(1);
         let (mut value, mut write) = (0.0, Write::Replace);
-        for left in (0..n).step_by(columns) {
-            let columns = left..(left + columns).min(n);
+        for left in (0..n).step_by(CHUNK) {
+            let columns = left..(left + CHUNK).min(n);
+            let tile_rows = CHUNK / columns.len();
             for top in (0..rows).step_by(tile_rows) {
                 let tile = top..(top + tile_rows).min(rows);
                 value += group.tile(tile, columns.clone(), write, matrix, gradient, scratch);

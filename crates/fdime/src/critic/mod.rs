@@ -202,6 +202,23 @@ impl CriticPlan {
         Ok(())
     }
 
+    /// The bytes that a critic for batches of `n` rows takes, roughly: its scores, activations and
+    /// gradients.
+    pub fn memory(&self, (x_dim, y_dim): (usize, usize), n: usize, pairing: Pairing) -> f64 {
+        let widths: Vec<f64> = self.hidden.iter().map(|width| *width as f64).collect();
+        let (n, inputs) = (n as f64, (x_dim + y_dim) as f64);
+        let between: f64 = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let parameters = inputs * widths[0] + between;
+        let scores = if pairing == Pairing::AllPairs { n * n } else { 2.0 * n };
+        let activations = match self.kind {
+            CriticKind::Joint => 4.0 * n * widths[0],
+            CriticKind::Deranged => 0.0,
+            CriticKind::Separable => 4.0 * n * widths.iter().sum::<f64>(),
+        };
+        let groups = (scores / 256.0).clamp(2.0, 32.0);
+        4.0 * (scores + activations + n * inputs + parameters * (groups + 4.0))
+    }
+
     /// The critic for batches of `n` rows, with parameters drawn from `seed`.
     pub fn build(
         &self,

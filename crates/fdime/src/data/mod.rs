@@ -27,41 +27,55 @@ impl Table {
 }
 
 /// Writes a file aside and renames it into place when it is whole: whoever looks at `path` sees
-/// the old file or the new one, never half of one.
+/// the old file or the new one, never half of one. A link is followed; what is no ordinary file,
+/// such as a pipe or a device, is written to as it is.
 pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&std::fs::File>) -> std::io::Result<()>,
 ) -> Result<()> {
-    let fail = |reason: String| Error::Write { path: path.display().to_string(), reason };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+    check_writable(path)?;
+    let fail = |error: std::io::Error| Error::Write {
+        path: path.display().to_string(),
+        reason: error.to_string(),
     };
+    let fill = |file: &std::fs::File| {
+        let mut writer = BufWriter::new(file);
+        write(&mut writer).and_then(|()| writer.flush())
+    };
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if target.exists() && !target.is_file() {
+        let file = std::fs::OpenOptions::new().write(true).open(&target).map_err(fail)?;
+        return fill(&file).map_err(fail);
+    }
+    let mut aside = tempfile::Builder::new();
+    aside.prefix(".fdime-");
+    // Temporary files are private by default; a result has the permissions of any new file.
+    #[cfg(unix)]
+    let aside = aside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let file = aside.tempfile_in(folder_of(&target)).map_err(fail)?;
+    fill(file.as_file()).map_err(fail)?;
+    file.persist(&target).map_err(|error| fail(error.error))?;
+    Ok(())
+}
+
+/// Refuses a path that could not be written, so that nobody computes for hours first.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let fail = |reason: String| Error::Write { path: path.display().to_string(), reason };
+    let folder = folder_of(path);
     if !folder.is_dir() {
         return Err(fail(format!("there is no folder {}", folder.display())));
     }
-    let file = tempfile::Builder::new()
-        .prefix(".fdime-")
-        .tempfile_in(folder)
-        .map_err(|e| fail(e.to_string()))?;
-    let mut writer = BufWriter::new(file.as_file());
-    write(&mut writer).and_then(|()| writer.flush()).map_err(|e| fail(e.to_string()))?;
-    drop(writer);
-    readable_by_all(file.as_file()).map_err(|e| fail(e.to_string()))?;
-    file.persist(path).map_err(|e| fail(e.error.to_string()))?;
+    if path.is_dir() {
+        return Err(fail("it is a folder".into()));
+    }
     Ok(())
 }
 
-/// Temporary files are private; a result should have the permissions of an ordinary new file.
-#[cfg(unix)]
-fn readable_by_all(file: &std::fs::File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable_by_all(_file: &std::fs::File) -> std::io::Result<()> {
-    Ok(())
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +94,20 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("disk full"));
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_devices_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_whole(&link, |file| file.write_all(b"new")).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&real).unwrap(), b"new");
+        write_whole(Path::new("/dev/null"), |file| file.write_all(b"gone")).unwrap();
+        assert!(!Path::new("/dev/null").is_file());
     }
 
     #[test]

@@ -16,6 +16,8 @@ type Function = Arc<dyn Fn(f64) -> f64 + Send + Sync>;
 #[derive(Clone)]
 pub struct CustomDivergence {
     formula: String,
+    /// Whether `formula` is an expression that can be read back.
+    readable: bool,
     f: Function,
     f1: Function,
     f2: Function,
@@ -30,7 +32,8 @@ impl CustomDivergence {
             expression: expression.to_string(),
             reason,
         };
-        let f: FlatEx<f64> = exmex::parse(expression).map_err(|e| fail(e.to_string()))?;
+        let usual = with_usual_minus(expression).map_err(fail)?;
+        let f: FlatEx<f64> = exmex::parse(&usual).map_err(|e| fail(e.to_string()))?;
         match f.var_names() {
             [name] if name == "u" => {}
             [] => return Err(fail("it does not depend on u".into())),
@@ -40,7 +43,8 @@ impl CustomDivergence {
         }
         let f1 = f.clone().partial(0).map_err(|e| fail(format!("no derivative: {e}")))?;
         let f2 = f1.clone().partial(0).map_err(|e| fail(format!("no second derivative: {e}")))?;
-        Self::from_functions(expression, evaluator(f), evaluator(f1), evaluator(f2))
+        let custom = Self::from_functions(expression, evaluator(f), evaluator(f1), evaluator(f2))?;
+        Ok(CustomDivergence { readable: true, ..custom })
     }
 
     /// From f, f' and f'' as functions; `formula` is the name that shows them to people.
@@ -53,6 +57,7 @@ impl CustomDivergence {
         let constant = f(1.0);
         let custom = CustomDivergence {
             formula: formula.to_string(),
+            readable: false,
             f: Arc::new(f),
             f1: Arc::new(f1),
             f2: Arc::new(f2),
@@ -63,6 +68,11 @@ impl CustomDivergence {
             reason,
         })?;
         Ok(custom)
+    }
+
+    /// The name under which a plan holds it. What is made of functions cannot be read back from it.
+    pub(super) fn name(&self) -> String {
+        format!("{}:{}", if self.readable { "f" } else { "functions" }, self.formula)
     }
 
     /// f as it was given.
@@ -100,6 +110,28 @@ impl CustomDivergence {
     }
 }
 
+/// exmex reads -u^2 as (-u)^2. A minus at the start of a term becomes 0-, which everybody reads
+/// alike; after another operator the term it belongs to must be in parentheses.
+fn with_usual_minus(expression: &str) -> std::result::Result<String, String> {
+    let (mut usual, mut before) = (String::new(), '(');
+    for character in expression.chars() {
+        if character == '-' {
+            match before {
+                '(' | ',' => usual.push('0'),
+                '*' | '/' | '+' | '-' => {
+                    return Err(format!("put what follows '{before}-' in parentheses"));
+                }
+                _ => {}
+            }
+        }
+        usual.push(character);
+        if !character.is_whitespace() {
+            before = character;
+        }
+    }
+    Ok(usual)
+}
+
 fn evaluator(expression: FlatEx<f64>) -> impl Fn(f64) -> f64 + Send + Sync {
     // A derivative may have lost the variable (f = u^2, f'' = 2).
     let takes_u = !expression.var_names().is_empty();
@@ -132,7 +164,7 @@ impl Row for CustomDivergence {
 
 impl PartialEq for CustomDivergence {
     fn eq(&self, other: &Self) -> bool {
-        self.formula == other.formula
+        self.readable && other.readable && self.formula == other.formula
     }
 }
 
@@ -175,6 +207,8 @@ mod tests {
     fn what_is_no_generator_is_refused_with_the_reason() {
         for (expression, reason) in [
             ("ln(u)", "not convex"),
+            ("-u^2", "not convex"),
+            ("u*-u^2", "parentheses"),
             ("u - 1", "straight line"),
             ("u*ln(v)", "only variable is u"),
             ("3", "does not depend on u"),

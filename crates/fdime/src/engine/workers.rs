@@ -2,7 +2,7 @@
 //!
 //! A small step takes a third of a millisecond and has two or three parallel phases, so waking
 //! sleeping threads for each would cost a good part of it. Here idle threads spin for a bounded
-//! time and only then sleep: a phase that follows soon starts at once, and a machine shared with
+//! time and only then sleep (the caller, who waits for work in progress, yields instead): a phase that follows soon starts at once, and a machine shared with
 //! other work is not kept busy for nothing. Each thread begins with its own share of the tasks, the
 //! same share in every step, so that it finds their data in its own cache; when it is through, it
 //! helps with the others'.
@@ -27,7 +27,7 @@ pub struct Workers {
 
 #[derive(Default)]
 struct Shared {
-    /// Job number (26 bits), tasks in the job (6), one bit for every task still to be claimed (32).
+    /// Tasks in the job (upper half) and one bit for every task still to be claimed (lower half).
     /// One word, so that a claim can only succeed for the job that is really there.
     state: AtomicU64,
     /// The job behind `state`; read only by a thread that has claimed one of its tasks.
@@ -66,7 +66,7 @@ impl Shared {
             if open == 0 {
                 return None;
             }
-            let tasks = (state >> 32) as usize & 0x3f;
+            let tasks = (state >> 32) as usize;
             let own = open & bits(tasks * worker / workers, tasks * (worker + 1) / workers);
             let task = if own != 0 { own.trailing_zeros() } else { open.ilog2() };
             match self.state.compare_exchange_weak(
@@ -143,10 +143,11 @@ impl Shared {
 }
 
 impl Workers {
-    /// As many threads as asked for, at least one: the caller's.
+    /// As many threads as asked for, the caller's included: at least one, and no more than could
+    /// ever find a task.
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
-        let workers = threads.max(1);
+        let workers = threads.clamp(1, MOST_TASKS);
         let threads = (1..workers)
             .map(|worker| {
                 let shared = Arc::clone(&shared);
@@ -176,9 +177,7 @@ impl Workers {
         shared.finished.store(0, Ordering::Relaxed);
         // SAFETY: the last job is over (`&mut self`, and `run` waits), so nobody reads the slot.
         unsafe { *shared.job.0.get() = Some(job) };
-        let number = (shared.state.load(Ordering::Relaxed) >> 38).wrapping_add(1);
-        let state = number << 38 | (tasks as u64) << 32 | bits(0, tasks);
-        shared.state.store(state, Ordering::SeqCst);
+        shared.state.store((tasks as u64) << 32 | bits(0, tasks), Ordering::SeqCst);
         shared.wake_sleepers();
         shared.work(0, self.count());
         let mut spins = 0u32;
@@ -259,13 +258,19 @@ impl Workers {
         f: impl Fn(usize, &mut A, &mut B, &mut S) + Sync,
     ) {
         assert!(items.len() == others.len() && scratch.len() >= self.count());
-        let tasks = items.len();
+        let count = items.len();
+        let tasks = count.min(MOST_TASKS);
         let (items, others) = (Shareable::new(items), Shareable::new(others));
         let scratch = Shareable::new(scratch);
         self.run(tasks, &|worker, task| {
-            // SAFETY: `run` gives every task to one thread and every thread its own number, and a
-            // thread works on one task at a time.
-            unsafe { f(task, items.element(task), others.element(task), scratch.element(worker)) }
+            for index in count * task / tasks..count * (task + 1) / tasks {
+                // SAFETY: `run` gives every task to one thread and every thread its own number, a
+                // thread works on one task at a time, and tasks share no index.
+                unsafe {
+                    let scratch = scratch.element(worker);
+                    f(index, items.element(index), others.element(index), scratch);
+                }
+            }
         });
     }
 
@@ -299,7 +304,7 @@ mod tests {
         for threads in [1, 2, 5] {
             let mut workers = Workers::new(threads);
             for round in 0..200 {
-                let mut items: Vec<usize> = (0..round % 33).collect();
+                let mut items: Vec<usize> = (0..round % 71).collect();
                 let mut counts = vec![0usize; items.len()];
                 let mut scratch = vec![0usize; threads];
                 workers.for_each(&mut items, &mut counts, &mut scratch, |index, item, count, s| {

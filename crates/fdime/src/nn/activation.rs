@@ -92,6 +92,14 @@ pub(crate) fn backward_and_column_sums(
     }
 }
 
+/// gradient *= slope
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+pub(crate) fn backward(gradient: &mut [f32], outputs: &[f32], activation: Activation) {
+    for (g, a) in gradient.iter_mut().zip(outputs) {
+        *g *= activation.slope_at_output(*a);
+    }
+}
+
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn backward_relu(gradient: &mut [f32], outputs: &[f32], sums: &mut [f32]) {
     backward_by_columns(gradient, outputs, sums, Activation::Relu);

@@ -1,6 +1,6 @@
 //! A fully connected network over a chunk of rows.
 
-use super::activation::{Activation, add_bias_and_activate, backward_and_column_sums};
+use super::activation::{self, Activation, add_bias_and_activate, backward_and_column_sums};
 use super::matrix::{Matrix, Write, multiply};
 use crate::random::Rng;
 use multiversion::multiversion;
@@ -225,9 +225,7 @@ impl Mlp {
                 );
             } else {
                 // The caller owns layer k-1 and sums its bias gradient itself.
-                for (g, a) in below.iter_mut().zip(input) {
-                    *g *= self.activation.slope_at_output(*a);
-                }
+                activation::backward(below, input, self.activation);
             }
             std::mem::swap(gradient, gradient_below);
         }

@@ -79,6 +79,21 @@ mod tests {
     }
 
     #[test]
+    fn gradients_use_the_average_not_the_batch() {
+        let mut mine = Mine::new(Link::Identity, PairCounts { joint: 2, marginal: 2 });
+        let batch =
+            |s: f32| [ScoreBlock::Paired { first: 0, joint: vec![0.0; 2], marginal: vec![s; 2] }];
+        mine.observe(Scores(&batch(0.0)));
+        mine.observe(Scores(&batch(3.0)));
+        let average = (1.0 - RATE) + RATE * 3f64.exp();
+        let mut gradient = [0f32; 2];
+        mine.marginal(0, &[3.0, 3.0], &mut gradient);
+        for g in gradient {
+            assert!((f64::from(g) / (-3f64.exp() / average / 2.0) - 1.0).abs() < 1e-5, "{g}");
+        }
+    }
+
+    #[test]
     fn scores_that_overflow_an_exponential_leave_finite_gradients() {
         let mut mine = Mine::new(Link::Identity, PairCounts { joint: 2, marginal: 2 });
         let block = [ScoreBlock::Paired {

@@ -190,8 +190,18 @@ impl Estimator {
 }
 
 impl fmt::Display for Estimator {
+    /// The name, and in brackets what differs from what the name stands for.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        f.write_str(&self.name)?;
+        let Ok(named) = self.name.parse::<Estimator>() else { return Ok(()) };
+        let mut changes = Vec::new();
+        if self.link != named.link {
+            changes.push(self.link.to_string());
+        }
+        if self.readout != named.readout {
+            changes.push(self.readout.to_string());
+        }
+        if changes.is_empty() { Ok(()) } else { write!(f, " ({})", changes.join(", ")) }
     }
 }
 
@@ -330,6 +340,17 @@ mod tests {
             let json = serde_json::to_string(&estimator).unwrap();
             assert_eq!(serde_json::from_str::<Estimator>(&json).unwrap(), estimator, "{json}");
         }
+    }
+
+    #[test]
+    fn a_changed_link_or_readout_shows() {
+        let estimator: Estimator = "kl-dime".parse().unwrap();
+        assert_eq!(estimator.to_string(), "kl-dime");
+        let changed = estimator.with_readout(Readout::Nwj).with_link(Link::Identity);
+        assert_eq!(
+            (changed.to_string().as_str(), changed.name()),
+            ("kl-dime (identity, nwj)", "kl-dime")
+        );
     }
 
     #[test]

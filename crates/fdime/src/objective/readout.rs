@@ -16,9 +16,9 @@ use std::{fmt, str::FromStr};
 pub enum Readout {
     /// `E_joint[l]`: no partition function, hence low variance.
     Plain,
-    /// `E_joint[l] - E_marginal[e^l] + 1`, a lower bound.
+    /// `E_joint[l] - E_marginal[e^l] + 1`, in expectation a lower bound.
     Nwj,
-    /// `E_joint[l] - ln E_marginal[e^l]`, a lower bound.
+    /// `E_joint[l] - ln E_marginal[e^l]`, a lower bound when the partition function is exact.
     DonskerVaradhan,
     /// `E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)]`.
     Clipped {
@@ -155,7 +155,7 @@ impl FromStr for Readout {
         if let Some(tau) = name.strip_prefix("clipped-") {
             return match tau.parse::<f64>() {
                 Ok(tau) if tau > 0.0 => Ok(Readout::clipped(tau)),
-                _ => Err(invalid("tau", tau, "write a positive number, as in clipped-1")),
+                _ => Err(invalid("readout", name, "TAU is a positive number, as in clipped-1")),
             };
         }
         match name {

@@ -25,7 +25,8 @@ fn information(df: f64, dim: usize) -> f64 {
     2.0 * s(dim) - s(2 * dim) - s(0)
 }
 
-const FEWEST_DF: f64 = 0.05;
+/// With fewer, samples leave the range of single precision now and then.
+const FEWEST_DF: f64 = 0.3;
 const MOST_DF: f64 = 1e4;
 
 /// The degrees of freedom with this information, which falls as they grow.
@@ -54,7 +55,7 @@ impl Student {
         let df = match level {
             Level::Df(df) if (FEWEST_DF..=MOST_DF).contains(&df) => df,
             Level::Df(_) => {
-                return Err(level.out_of_range("degrees of freedom lie between 0.05 and 10000"));
+                return Err(level.out_of_range("degrees of freedom lie between 0.3 and 10000"));
             }
             Level::Mi(mi) if mi > 0.0 && mi.is_finite() => df_of(level, mi, dim)?,
             Level::Mi(_) => {

@@ -26,7 +26,8 @@ pub enum Map {
     HalfCube,
     /// asinh v: shorter tails
     Asinh,
-    /// Phi(v): a standard normal becomes uniform
+    /// Phi(v): a standard normal becomes uniform. In single precision everything beyond 5.4 becomes
+    /// 1, so after a distribution with heavy tails information is lost
     NormalCdf,
     /// u in (0,1) to (t cos t, t sin t)/21 with t = 3 pi/2 (1 + 2u): from the line into the plane
     SwissRoll,

@@ -13,6 +13,9 @@ pub(super) struct Uniform {
     epsilon: f64,
 }
 
+/// The widest noise; there is next to no information left.
+const WIDEST: f64 = 1e6;
+
 /// I of one component.
 fn information(epsilon: f64) -> f64 {
     if epsilon <= 0.5 { epsilon - (2.0 * epsilon).ln() } else { 0.25 / epsilon }
@@ -39,13 +42,18 @@ fn epsilon_of(information_wanted: f64) -> f64 {
 impl Uniform {
     pub(super) fn at(level: Level, dim: usize) -> Result<Self> {
         let epsilon = match level {
-            Level::Epsilon(epsilon) if epsilon > 0.0 && epsilon.is_finite() => epsilon,
+            Level::Epsilon(epsilon) if epsilon > 0.0 && epsilon <= WIDEST => epsilon,
             Level::Epsilon(_) => {
-                return Err(level.out_of_range("epsilon is a positive number"));
+                return Err(level.out_of_range("epsilon is positive and at most a million"));
             }
-            Level::Mi(mi) if mi > 0.0 && mi.is_finite() => epsilon_of(mi / dim as f64),
+            // Beyond 14 nats a component, epsilon is below what single precision can tell.
+            Level::Mi(mi) if mi >= information(WIDEST) * dim as f64 && mi <= 14.0 * dim as f64 => {
+                epsilon_of(mi / dim as f64)
+            }
             Level::Mi(_) => {
-                return Err(level.out_of_range("mutual information is finite and positive here"));
+                return Err(level.out_of_range(
+                    "here mutual information lies between 2.5e-7 and 14 nats for each dimension",
+                ));
             }
             Level::Rho(_) | Level::Df(_) => {
                 return Err(level.not_for("uniform", "MI (nats) or eps"));
@@ -105,6 +113,9 @@ mod tests {
             Level::Mi(0.0),
             Level::Mi(-2.0),
             Level::Mi(50.0),
+            Level::Mi(800.0),
+            Level::Mi(1e-309),
+            Level::Epsilon(1e308),
             Level::Df(1.0),
         ] {
             assert!(Uniform::at(level, 1).is_err(), "{level}");

@@ -7,5 +7,5 @@ mod trainer;
 
 pub use observer::{Observer, silent};
 pub use plan::{RunPlan, Schedule};
-pub use trace::{Ending, LevelSummary, StepRecord, Trace, summarise_runs};
+pub use trace::{Ending, LevelSummary, RunsSummary, StepRecord, Trace, summarise_runs};
 pub use trainer::Trainer;

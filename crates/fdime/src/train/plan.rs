@@ -6,8 +6,9 @@ use crate::pairing::Pairing;
 use crate::scenario::{Level, PairSource, ScenarioPlan};
 use serde::{Deserialize, Serialize};
 
-/// Everything about a run, as plain data: written to a file, sent elsewhere or run again, it gives
-/// the same numbers.
+/// Everything about a run, as plain data: written to a file and run again, it gives the same numbers,
+/// whatever the number of threads. (Other vector units sum in another order: on another kind of
+/// processor, results agree to rounding, which training amplifies.)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunPlan {
@@ -37,6 +38,16 @@ pub struct Schedule {
     pub levels: Vec<Level>,
     /// Iterations at each level.
     pub iterations: usize,
+}
+
+/// More would not fit into a trace.
+const MOST_ITERATIONS: usize = 1_000_000_000;
+
+/// Bytes of memory that are free, where the system tells.
+fn available_memory() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
 }
 
 impl RunPlan {
@@ -75,14 +86,32 @@ impl RunPlan {
         if self.schedule.iterations == 0 {
             return Err(invalid("iterations", 0, "at least one iteration at each level"));
         }
+        if self.schedule.levels.len().saturating_mul(self.schedule.iterations) > MOST_ITERATIONS {
+            let expected = "a run has at most 10^9 iterations over all levels";
+            return Err(invalid("iterations", self.schedule.iterations, expected));
+        }
         self.critic.check()?;
         self.critic.kind.check_pairing(self.pairing)?;
         self.estimator.check_pairing(self.pairing)?;
         self.optimizer.check()?;
+        let mut dims = (0, 0);
         for level in &self.schedule.levels {
-            self.scenario.at(*level)?.dims();
+            dims = self.scenario.at(*level)?.dims();
         }
-        Ok(())
+        let needed = self.critic.memory(dims, self.batch, self.pairing);
+        match available_memory() {
+            Some(available) if needed > available => Err(invalid(
+                "batch",
+                self.batch,
+                format!(
+                    "with this critic it takes about {:.1} GB of memory, and {:.1} GB are free; \
+                     use a smaller batch, or critic deranged",
+                    needed / 1e9,
+                    available / 1e9
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -121,6 +150,8 @@ mod tests {
         assert!(refused(&|p| p.schedule.levels.clear()).contains("levels"));
         assert!(refused(&|p| p.schedule.levels = vec![Level::Mi(-1.0)]).contains("levels"));
         assert!(refused(&|p| p.schedule.iterations = 0).contains("iterations"));
+        assert!(refused(&|p| p.schedule.iterations = usize::MAX).contains("iterations"));
+        assert!(refused(&|p| p.critic.hidden = vec![60_000; 40]).contains("GB"));
         assert!(refused(&|p| p.pairing = Pairing::AllPairs).contains("pairing"));
         assert!(refused(&|p| p.critic.hidden.clear()).contains("hidden"));
         assert!(refused(&|p| p.scenario.dim = 0).contains("dim"));

@@ -78,27 +78,40 @@ impl Trace {
     }
 }
 
-/// Several runs of the same plan with different seeds as one: means of the means, variances and
-/// squared errors, and the bias of the mean. Only levels that every run finished are there. The
-/// second number is the standard deviation of the runs' means.
-pub fn summarise_runs(runs: &[Trace], window: usize) -> Vec<(LevelSummary, f64)> {
+/// Several runs of the same plan with different seeds, seen as one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunsSummary {
+    /// Means of the runs' means, variances and squared errors, and the bias of that mean.
+    #[serde(flatten)]
+    pub level: LevelSummary,
+    /// How many runs finished this level.
+    pub runs: usize,
+    /// The standard deviation of their means; nothing for a single run.
+    pub mean_spread: Option<f64>,
+}
+
+/// Each level over the runs that finished it; levels that none finished are left out.
+pub fn summarise_runs(runs: &[Trace], window: usize) -> Vec<RunsSummary> {
     let summaries: Vec<Vec<LevelSummary>> = runs.iter().map(|run| run.summarise(window)).collect();
-    let levels = summaries.iter().map(Vec::len).min().unwrap_or(0);
+    let levels = summaries.iter().map(Vec::len).max().unwrap_or(0);
     (0..levels)
         .map(|level| {
-            let average = |of: &dyn Fn(&LevelSummary) -> f64| {
-                summaries.iter().map(|s| of(&s[level])).sum::<f64>() / summaries.len() as f64
-            };
+            let finished: Vec<LevelSummary> =
+                summaries.iter().filter_map(|s| s.get(level).copied()).collect();
+            let count = finished.len() as f64;
+            let average =
+                |of: &dyn Fn(&LevelSummary) -> f64| finished.iter().map(of).sum::<f64>() / count;
             let mean = average(&|s| s.mean.0);
-            let spread = average(&|s| (s.mean.0 - mean).powi(2)).sqrt();
-            let summary = LevelSummary {
+            let spread = (average(&|s| (s.mean.0 - mean).powi(2)) * count / (count - 1.0)).sqrt();
+            let level = LevelSummary {
                 mean: Nats(mean),
-                bias: (mean - summaries[0][level].true_mi.0).abs(),
+                bias: (mean - finished[0].true_mi.0).abs(),
                 variance: average(&|s| s.variance),
                 mse: average(&|s| s.mse),
-                ..summaries[0][level]
+                ..finished[0]
             };
-            (summary, spread)
+            let runs = finished.len();
+            RunsSummary { level, runs, mean_spread: (runs > 1).then_some(spread) }
         })
         .collect()
 }
@@ -138,18 +151,17 @@ mod tests {
     fn only_finished_levels_count() {
         let run = trace(&[1.0, 2.0, 3.0, 4.0], 3);
         assert_eq!(run.summarise(3).len(), 1);
-        let full = trace(&[1.0; 6], 3);
-        assert_eq!(summarise_runs(&[run, full], 3).len(), 1);
+        let both = summarise_runs(&[run, trace(&[1.0; 6], 3)], 3);
+        assert_eq!(both.iter().map(|level| level.runs).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(both[1].mean_spread, None);
     }
 
     #[test]
     fn runs_are_averaged() {
-        let [(level, spread), _] =
-            summarise_runs(&[trace(&[1.0; 4], 2), trace(&[2.0; 4], 2)], 2)[..]
-        else {
-            panic!("two levels");
-        };
-        assert_eq!((level.mean, level.bias, level.variance, spread), (Nats(1.5), 0.5, 0.0, 0.5));
+        let runs = summarise_runs(&[trace(&[1.0; 4], 2), trace(&[2.0; 4], 2)], 2);
+        let RunsSummary { level, runs, mean_spread } = runs[0];
+        assert_eq!((level.mean, level.bias, level.variance), (Nats(1.5), 0.5, 0.0));
+        assert_eq!((runs, mean_spread), (2, Some(0.5f64.sqrt())));
         assert_eq!(level.mse, 0.5);
     }
 }
