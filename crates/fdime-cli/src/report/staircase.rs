@@ -11,7 +11,6 @@ pub struct Panel<'a> {
     pub trace: &'a Trace,
 }
 
-const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 38.0;
 const TOP: f64 = 30.0;
@@ -34,8 +33,9 @@ const STYLE: &str = "\
 /// The picture of all panels, with a headline and a legend.
 pub fn render(panels: &[Panel], headline: &str, batch: usize) -> String {
     let columns = panels.len().clamp(1, 3);
+    let panel_width = if columns == 1 { 612.0 } else { 300.0 };
     let rows = panels.len().div_ceil(columns);
-    let width = (columns as f64 * (WIDTH + GAP) + GAP).max(640.0);
+    let width = columns as f64 * (panel_width + GAP) + GAP;
     let height = HEADER + rows as f64 * (HEIGHT + GAP);
     let cap = (batch as f64).ln();
     let highest = panels
@@ -55,9 +55,9 @@ pub fn render(panels: &[Panel], headline: &str, batch: usize) -> String {
     );
     legend(&mut svg, batch);
     for (index, panel) in panels.iter().enumerate() {
-        let left = GAP + (index % columns) as f64 * (WIDTH + GAP);
+        let left = GAP + (index % columns) as f64 * (panel_width + GAP);
         let top = HEADER + (index / columns) as f64 * (HEIGHT + GAP);
-        draw_panel(&mut svg, panel, (left, top), range, cap);
+        draw_panel(&mut svg, panel, (left, top), panel_width, range, cap);
     }
     svg.push_str("</svg>\n");
     svg
@@ -81,11 +81,17 @@ fn legend(svg: &mut String, batch: usize) {
     }
 }
 
-fn draw_panel(svg: &mut String, panel: &Panel, corner: (f64, f64), range: (f64, f64), cap: f64) {
-    let (left, top) = corner;
+fn draw_panel(
+    svg: &mut String,
+    panel: &Panel,
+    (left, top): (f64, f64),
+    width: f64,
+    range: (f64, f64),
+    cap: f64,
+) {
     let trace = panel.trace;
     let total = (trace.true_mi.len() * trace.iterations) as f64;
-    let x = Scale { data: (0.0, total), picture: (left + LEFT, left + WIDTH) };
+    let x = Scale { data: (0.0, total), picture: (left + LEFT, left + width) };
     let y = Scale { data: range, picture: (top + HEIGHT - BOTTOM, top + TOP) };
     let _ = write!(
         svg,
@@ -95,7 +101,7 @@ fn draw_panel(svg: &mut String, panel: &Panel, corner: (f64, f64), range: (f64, 
         escape(&panel.title)
     );
     for tick in y.ticks(5) {
-        let (at, right) = (y.at(tick), left + WIDTH);
+        let (at, right) = (y.at(tick), left + width);
         let _ = write!(
             svg,
             "<path class=\"grid\" d=\"M{:.1} {at:.1}H{right:.1}\"/>\
@@ -119,7 +125,7 @@ fn draw_panel(svg: &mut String, panel: &Panel, corner: (f64, f64), range: (f64, 
         svg,
         "<text class=\"soft\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">iteration</text>\
          <text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">nats</text>",
-        (left + LEFT + left + WIDTH) / 2.0,
+        (left + LEFT + left + width) / 2.0,
         top + HEIGHT - 6.0,
         left + LEFT - 6.0,
         top + 18.0,

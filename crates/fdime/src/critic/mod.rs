@@ -253,9 +253,9 @@ const CHUNK: usize = 128;
 /// gradient part of its own, and the parts are added in order; so the groups depend on the batch
 /// alone, never on the number of threads. More groups than 32 would cost more to add up than they
 /// gain; fewer than 256 pairs each are not worth a part of their own, but two threads should
-/// always find something to do.
+/// always find something to do. A power of two is shared out evenly by the usual numbers of threads.
 fn groups(n: usize, pairs: usize) -> Vec<Range<usize>> {
-    let count = (n * pairs / 256).clamp(2, 32).min(n);
+    let count = 1 << (n * pairs / 256).clamp(2, 32).min(n).ilog2();
     (0..count).map(|g| n * g / count..n * (g + 1) / count).collect()
 }
 
