@@ -161,6 +161,21 @@ fn a_single_runs_plan_is_a_staircase_too() {
 }
 
 #[test]
+fn the_shipped_plan_runs() {
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart.json");
+    let table = stdout(&format!("staircase --plan {plan} --iterations 3"));
+    assert_eq!(table.lines().filter(|line| line.contains("-dime")).count(), 9, "{table}");
+}
+
+#[test]
+fn numbers_beyond_reason_keep_the_table_straight() {
+    let run = "staircase --dim 2 --levels 2 --iterations 300 --lr 0.05 --estimator smile-own-1";
+    let table = stdout(run);
+    assert!(table.lines().all(|line| line.len() <= 80), "{table}");
+    assert!(table.contains("e"), "{table}");
+}
+
+#[test]
 fn another_readout_shows_in_table_and_json() {
     let table = stdout(&format!("{QUICK} --estimator gan-dime --readout nwj"));
     assert!(table.contains("gan-dime (nwj)"), "{table}");

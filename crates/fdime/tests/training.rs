@@ -150,6 +150,19 @@ fn every_critic_and_estimator_learns() {
 }
 
 #[test]
+fn every_scenario_trains_at_every_level() {
+    for (name, _) in fdime::ScenarioName::table() {
+        let dim = if name == "swiss-roll" { 1 } else { 2 };
+        let mut plan = plan(CriticKind::Deranged, "gan-dime");
+        plan.scenario = ScenarioPlan::new(name, dim).unwrap();
+        plan.schedule.levels = plan.scenario.default_levels();
+        let trace = run(&plan, 1);
+        assert_eq!(trace.ending, Ending::Completed, "{name}");
+        assert_eq!(trace.true_mi.len(), plan.schedule.levels.len(), "{name}");
+    }
+}
+
+#[test]
 fn independent_variables_carry_nothing() {
     let mut plan = plan(CriticKind::Deranged, "gan-dime");
     plan.schedule.levels = vec![Level::Mi(0.0)];

@@ -337,6 +337,11 @@ fn execute(plans: &[RunPlan], threads: usize) -> Result<Vec<Trace>, Failure> {
     Ok(traces.into_iter().collect::<Result<_, _>>()?)
 }
 
+/// A number of the table; very large ones, which diverging estimators produce, as powers of ten.
+fn cell(value: f64, decimals: usize) -> String {
+    if value.abs() < 1000.0 { format!("{value:.decimals$}") } else { format!("{value:.1e}") }
+}
+
 fn headline(plan: &StaircasePlan) -> String {
     let hidden: Vec<String> = plan.critic.hidden.iter().map(ToString::to_string).collect();
     format!(
@@ -381,8 +386,12 @@ fn print_table(report: &Report) -> Outcome {
             let LevelSummary { true_mi, mean, bias, variance, mse, .. } = row.summary.level;
             writeln!(
                 out,
-                "{label:width$}  {:>8.3}  {:>8.3}  {bias:>8.3}  {variance:>9.4}  {mse:>9.4}",
-                true_mi.0, mean.0
+                "{label:width$}  {:>8}  {:>8}  {:>8}  {:>9}  {:>9}",
+                cell(true_mi.0, 3),
+                cell(mean.0, 3),
+                cell(bias, 3),
+                cell(variance, 4),
+                cell(mse, 4)
             )?;
         }
         let diverged = report.failures.iter().filter(|run| run.estimator == label).count();
