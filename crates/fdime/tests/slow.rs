@@ -14,7 +14,7 @@ fn staircase(plans: &[RunPlan]) -> Vec<Vec<LevelSummary>> {
 }
 
 /// Corollary 5.3 at d = 20, N = 128 and 10 nats: the naive permutation stays below ln 128 = 4.85,
-/// both derangements pass 5.5 (an independent implementation gives 4.56 and 6.47).
+/// both derangements pass 5.5 (an earlier re-run in PyTorch gave 4.56 and 6.47).
 #[test]
 #[ignore = "slow, about a minute: ./test --slow"]
 fn permutations_are_capped_and_derangements_are_not() {
