@@ -13,6 +13,32 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Estimate the mutual information between columns of a table
+    #[command(after_help = "Examples:\n  \
+        fdime estimate data.parquet --x 'sensor_*' --y label,temp\n  \
+        fdime estimate pairs.csv --report report.html --bits\n  \
+        fdime estimate genes.tsv.gz --x 2-9 --y phenotype --discrete phenotype\n  \
+        fdime estimate series.csv --x price --y volume --blocks=50\n  \
+        zcat pairs.csv.gz | fdime estimate - --y target --json")]
+    Estimate(Box<Estimate>),
+    /// Score the rows of another table with critics saved by 'estimate --save'
+    #[command(after_help = "Examples:\n  \
+        fdime estimate old.csv --x 'x*' --y y --save model\n  \
+        fdime apply model new.csv --pointwise scores.csv")]
+    Apply(Apply),
+    /// Mutual information between all pairs of columns, or of groups of columns
+    #[command(after_help = "Examples:\n  \
+        fdime matrix data.csv -o mi.csv --svg mi.svg\n  \
+        fdime matrix data.parquet --columns 'gene_*' -o mi.json --estimator copula\n  \
+        fdime matrix data.csv --group 'left=l_*' --group 'right=r_*' -o mi.csv\n  \
+        fdime matrix data.csv -o mi.csv --resume")]
+    Matrix(Box<Matrix>),
+    /// Run a suite of tasks with known mutual information
+    #[command(after_help = "Examples:\n  \
+        fdime suite bmi\n  \
+        fdime suite bmi --tasks 'student*' --effort max\n  \
+        fdime suite bmi -n 2000 --estimator ksg --json > ksg.json")]
+    Suite(Suite),
     /// List estimators, divergences, critics, pairings, scenarios and their options
     #[command(after_help = "Examples:\n  fdime list\n  fdime list scenarios")]
     List(List),
@@ -151,6 +177,141 @@ pub struct Bench {
     /// Threads; 0 means one for every core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to estimate from finite data.
+#[derive(Args)]
+pub struct Estimation {
+    /// auto, any estimator of 'fdime list', or copula, cca, ksg
+    #[arg(long, default_value = "auto")]
+    pub estimator: String,
+    /// How much work to put in: quick, default or max
+    #[arg(long)]
+    pub effort: Option<String>,
+    /// Folds of cross-fitting
+    #[arg(long, default_value_t = 5)]
+    pub folds: usize,
+    /// Permutations of the test of independence
+    #[arg(long, default_value_t = 999)]
+    pub permutations: usize,
+    /// The seed of folds, networks and permutations
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads in all; 0 means one for every core. It does not change the results
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+}
+
+/// How to read a table.
+#[derive(Args)]
+pub struct Reading {
+    /// Numeric columns whose values are categories
+    #[arg(long, value_name = "COLUMNS")]
+    pub discrete: Option<String>,
+    /// Columns that must be numbers: text in them is an error
+    #[arg(long, value_name = "COLUMNS")]
+    pub numeric: Option<String>,
+    /// Rows with missing values: drop them, or make them an error
+    #[arg(long, value_name = "drop|error", default_value = "drop")]
+    pub missing: String,
+}
+
+#[derive(Args)]
+pub struct Estimate {
+    /// The table: CSV, TSV, Parquet, Arrow IPC, NPY, NPZ, gzipped or not; - is standard input
+    pub file: PathBuf,
+    /// Columns of x: names, globs, positions, ranges, as in 'a,sensor_*,3,5-8,!id'
+    /// [default: all but y]
+    #[arg(long, value_name = "COLUMNS")]
+    pub x: Option<String>,
+    /// Columns of y [default: all but x]
+    #[arg(long, value_name = "COLUMNS")]
+    pub y: Option<String>,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub estimation: Estimation,
+    /// Rows are a time series: contiguous folds with GAP rows left out between them, and circular
+    /// shifts for the test [default gap: a hundredth of the rows]
+    #[arg(long, value_name = "GAP", num_args = 0..=1, require_equals = true)]
+    pub blocks: Option<Option<usize>>,
+    /// Print bits instead of nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a summary
+    #[arg(long)]
+    pub json: bool,
+    /// Write the log ratio of every row of the table to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub pointwise: Option<PathBuf>,
+    /// Write a report to this HTML file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Save the trained critics to this folder, for 'fdime apply'
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Apply {
+    /// The folder written by 'fdime estimate --save'
+    pub model: PathBuf,
+    /// The table, with the columns that the critics were trained on; - is standard input
+    pub file: PathBuf,
+    /// Rows with missing values: drop them, or make them an error
+    #[arg(long, value_name = "drop|error", default_value = "drop")]
+    pub missing: String,
+    /// Write the log ratio of every row of the table to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub pointwise: Option<PathBuf>,
+    /// Print bits instead of nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Matrix {
+    /// The table; - is standard input
+    pub file: PathBuf,
+    /// The columns to compare with each other [default: all]
+    #[arg(long, value_name = "COLUMNS")]
+    pub columns: Option<String>,
+    /// A group of columns to compare as one, NAME=COLUMNS; give at least two
+    #[arg(long = "group", value_name = "NAME=COLUMNS", conflicts_with = "columns")]
+    pub groups: Vec<String>,
+    /// Where to write the pairs: a .csv or .json file
+    #[arg(short, long)]
+    pub output: PathBuf,
+    /// Write a heat map to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Go on with an unfinished run
+    #[arg(long)]
+    pub resume: bool,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub estimation: Estimation,
+}
+
+#[derive(Args)]
+pub struct Suite {
+    /// The suite: bmi, 40 tasks of Czyz et al. (2023)
+    pub suite: String,
+    /// Samples of each task
+    #[arg(short = 'n', long = "rows", default_value_t = 10_000)]
+    pub rows: usize,
+    /// Only the tasks with these names; * and ? stand for any characters
+    #[arg(long, value_name = "GLOB")]
+    pub tasks: Option<String>,
+    #[command(flatten)]
+    pub estimation: Estimation,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,

@@ -11,6 +11,8 @@ pub enum Failure {
     Run(String),
     /// Ctrl-C: exit code 130.
     Interrupted,
+    /// Ctrl-C, with what is finished kept for `--resume`: exit code 130.
+    Paused,
     /// Whoever read our output has closed it (`fdime list | head`): that is no error.
     OutputClosed,
 }
@@ -53,6 +55,10 @@ impl Failure {
                 eprintln!("interrupted: nothing was written");
                 ExitCode::from(130)
             }
+            Failure::Paused => {
+                eprintln!("interrupted: --resume goes on from here");
+                ExitCode::from(130)
+            }
             Failure::OutputClosed => ExitCode::SUCCESS,
         }
     }
@@ -84,6 +90,7 @@ impl From<fdime::Error> for Failure {
                 flag(kind)
             )),
             Error::InvalidDivergence { .. } => Failure::Usage(format!("--estimator: {error}")),
+            Error::Interrupted => Failure::Interrupted,
             error => Failure::Run(error.to_string()),
         }
     }

@@ -43,6 +43,23 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// Training gave numbers that are not finite, however it was tried.
+    #[error("{estimator} diverged: its objective or its estimate is no longer finite; try gan-dime")]
+    Diverged {
+        /// The estimator.
+        estimator: String,
+    },
+    /// Something is wrong with a file that was read.
+    #[error("{file}: {problem}")]
+    Data {
+        /// The file.
+        file: String,
+        /// What is wrong, where, and what to do.
+        problem: String,
+    },
     /// A file that could not be written.
     #[error("cannot write {path}: {reason}")]
     Write {

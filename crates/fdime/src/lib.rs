@@ -23,11 +23,13 @@
 //! The mathematics is in [`divergence`]; everything works with the log density ratio
 //! l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples is the mutual information.
 
+pub mod baseline;
 pub mod critic;
 pub mod data;
 pub mod divergence;
 pub mod engine;
 mod error;
+pub mod estimate;
 mod link;
 mod nats;
 pub mod nn;
@@ -48,7 +50,7 @@ pub use nats::Nats;
 pub use nn::{Activation, AdamPlan};
 pub use objective::{Estimator, Readout};
 pub use pairing::Pairing;
-pub use scenario::{Level, PairSource, Scenario, ScenarioName, ScenarioPlan, parse_levels};
+pub use scenario::{Level, PairSource, Scenario, ScenarioName, ScenarioPlan, SuiteTask, bmi_suite, parse_levels};
 pub use train::{
     Ending, LevelSummary, Observer, RunPlan, RunsSummary, Schedule, StepRecord, Trace, silent,
     summarise_runs,

@@ -15,6 +15,10 @@ pub enum Purpose {
     Data,
     /// Pairing x with y.
     Pairing,
+    /// Cutting rows into folds and batches.
+    Rows,
+    /// Permutations under independence.
+    Null,
 }
 
 /// The stream of `seed` for a purpose, a step and a block of rows within it.

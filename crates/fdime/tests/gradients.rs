@@ -32,7 +32,14 @@ fn batch(n: usize, dims: (usize, usize), pairing: Pairing, seed: u64) -> Batch {
     };
     let mut partner = Vec::new();
     pairing.fill(n, &mut stream(seed, Purpose::Pairing, 0, 0), &mut partner).unwrap();
-    Batch { n, dims, x: cut(x, dims.0), y: cut(y, dims.1), partner }
+    Batch {
+        n,
+        dims,
+        x: cut(x, dims.0),
+        y: cut(y, dims.1),
+        partner,
+        reference: fdime::critic::Reference::default(),
+    }
 }
 
 fn pass(

@@ -1,13 +1,25 @@
 //! One file a command.
 
+pub mod apply;
 pub mod bench;
+pub mod estimate;
 pub mod list;
+pub mod matrix;
 pub mod sample;
 pub mod staircase;
+pub mod suite;
 
+use crate::args::Estimation;
 use crate::failure::Failure;
 use fdime::CriticPlan;
+use fdime::data::{MissingRows, write_whole};
+use fdime::estimate::{Effort, EstimatePlan, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Hidden widths from `256,256` or a preset's name.
 fn parse_hidden(text: &str) -> Result<Vec<usize>, Failure> {
@@ -27,7 +39,6 @@ fn parse_hidden(text: &str) -> Result<Vec<usize>, Failure> {
 
 /// Prints JSON to stdout.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    use std::io::Write;
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
@@ -42,4 +53,107 @@ fn progress_bar(length: u64) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+/// A flag that Ctrl-C sets.
+fn interrupt_flag() -> Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let flag = FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        let set = Arc::clone(&flag);
+        // Without a handler Ctrl-C still ends the process, only less politely.
+        let _ = ctrlc::set_handler(move || set.store(true, Ordering::Relaxed));
+        flag
+    });
+    Arc::clone(flag)
+}
+
+/// Shows an estimate's progress, and ends it at Ctrl-C.
+struct Watch {
+    bar: ProgressBar,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Watch {
+    fn new(message: &str) -> Self {
+        let bar = progress_bar(0);
+        bar.set_message(message.to_string());
+        Watch { bar, interrupted: interrupt_flag() }
+    }
+}
+
+impl Progress for Watch {
+    fn begin(&self, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(0);
+    }
+
+    fn advance(&self, units: u64) -> ControlFlow<()> {
+        self.bar.inc(units);
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Estimation {
+    /// The plan that the flags describe.
+    fn plan(&self, default_effort: Effort) -> Result<EstimatePlan, Failure> {
+        let effort = match &self.effort {
+            Some(effort) => effort.parse()?,
+            None => default_effort,
+        };
+        let mut plan = EstimatePlan::new(self.estimator.parse()?, effort);
+        plan.folds = self.folds;
+        plan.permutations = self.permutations;
+        plan.seed = self.seed;
+        Ok(plan)
+    }
+
+    /// Runs `work` on the threads asked for.
+    fn on_threads<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads)
+            .build()
+            .map_err(|error| Failure::Usage(format!("--threads {}: {error}", self.threads)))?;
+        Ok(pool.install(work))
+    }
+}
+
+/// What `--missing` says.
+fn missing_rows(text: &str) -> Result<MissingRows, Failure> {
+    match text {
+        "drop" => Ok(MissingRows::Drop),
+        "error" => Ok(MissingRows::Refuse),
+        _ => Err(Failure::Usage(format!("--missing {text}: write drop or error"))),
+    }
+}
+
+/// Writes one value for every row of the input; rows that were dropped have none.
+fn write_pointwise(
+    path: &Path,
+    values: &[f64],
+    kept: &[usize],
+    input_rows: usize,
+) -> Result<(), Failure> {
+    write_whole(path, |file| {
+        writeln!(file, "row,log_ratio_nats")?;
+        let mut scored = kept.iter().zip(values).peekable();
+        for row in 0..input_rows {
+            match scored.next_if(|(kept, _)| **kept == row) {
+                Some((_, value)) => writeln!(file, "{},{value}", row + 1)?,
+                None => writeln!(file, "{},", row + 1)?,
+            }
+        }
+        Ok(())
+    })?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
 }

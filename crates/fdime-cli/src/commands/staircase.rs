@@ -1,4 +1,4 @@
-use super::{parse_hidden, print_json, progress_bar};
+use super::{interrupt_flag, parse_hidden, print_json, progress_bar};
 use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
 use crate::report::staircase::{Panel, render};
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Several estimators and seeds with all else equal.
@@ -308,10 +308,7 @@ pub fn run(args: &Staircase) -> Outcome {
 
 /// Runs the plans with a progress bar on stderr, until done or Ctrl-C.
 fn execute(plans: &[RunPlan], threads: usize) -> Result<Vec<Trace>, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    // Without a handler Ctrl-C still ends the process, only less politely.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let interrupted = interrupt_flag();
     let total: usize = plans.iter().map(RunPlan::iterations).sum();
     let bar = progress_bar(total as u64);
     let observer = |index: usize| -> Box<dyn Observer> {

@@ -39,9 +39,12 @@ impl Sweep for Deranged {
             let rows = start..(start + CHUNK / 2).min(all.end);
             let count = rows.len();
             let local = start - all.start..rows.end - all.start;
-            gather(group.batch, rows, &mut network.activations[0]);
-            mlp.forward(group.parameters, 0, 2 * count, network);
-            let (on, off) = network.activations[mlp.layers()][..2 * count].split_at(count);
+            gather(group.batch, rows.clone(), &mut network.activations[0]);
+            mlp.forward(group.parameters, 0, 2 * count, group.noise(start), network);
+            let (on, off) = network.activations[mlp.layers()][..2 * count].split_at_mut(count);
+            group.batch.add_reference(rows.clone().map(|i| (i, i)), on);
+            let partner = |i: usize| group.batch.partner[i] as usize;
+            group.batch.add_reference(rows.map(|i| (i, partner(i))), off);
             joint[local.clone()].copy_from_slice(on);
             marginal[local].copy_from_slice(off);
             let Some(objective) = group.objective else { continue };

@@ -153,11 +153,13 @@ impl Group<'_> {
                 &mut network.activations[1][index * across * width..(index + 1) * across * width];
             sum_and_activate(hidden, x_row, y_part, self.mlp.activation());
         }
-        self.mlp.forward(self.parameters, 1, count, network);
-        let tile_scores = &network.activations[layers][..count];
+        self.mlp.forward(self.parameters, 1, count, None, network);
+        let tile_scores = &mut network.activations[layers][..count];
         let mut value = 0.0;
         for (index, row) in rows.clone().enumerate() {
-            let run = &tile_scores[index * across..(index + 1) * across];
+            let run = &mut tile_scores[index * across..(index + 1) * across];
+            let i = self.rows.start + row;
+            self.batch.add_reference(columns.clone().map(|j| (i, j)), run);
             scores[row * n + columns.start..row * n + columns.end].copy_from_slice(run);
             if let Some(objective) = self.objective {
                 let score_gradient = &mut network.gradient[index * across..(index + 1) * across];

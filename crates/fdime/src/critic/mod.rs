@@ -3,11 +3,14 @@
 mod deranged;
 mod joint;
 mod pair_network;
+mod scorer;
 mod separable;
+
+pub(crate) use scorer::PairScorer;
 
 use crate::engine::Workers;
 use crate::error::{Error, Result, invalid, unknown_name};
-use crate::nn::{Activation, Part};
+use crate::nn::{Activation, Part, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
 use crate::random::{Purpose, Rng, stream};
@@ -29,6 +32,28 @@ pub struct Batch {
     pub y: Vec<f32>,
     /// `y[partner[i]]` goes with `x[i]`; empty when every y goes with every x.
     pub partner: Vec<u32>,
+    /// A log ratio known beforehand, which the network's score is added to.
+    pub reference: Reference,
+}
+
+/// A log ratio as an inner product, r(x, y) = u(x) . v(y): `width` numbers for every row of x and
+/// of y. Width 0 stands for none.
+#[derive(Clone, Debug, Default)]
+pub struct Reference {
+    /// The length of u and v.
+    pub width: usize,
+    /// u of every x, row-major.
+    pub x: Vec<f32>,
+    /// v of every y, row-major.
+    pub y: Vec<f32>,
+}
+
+impl Reference {
+    /// r(x_i, y_j)
+    pub fn log_ratio(&self, i: usize, j: usize) -> f32 {
+        let row = |k: usize| k * self.width..(k + 1) * self.width;
+        dot(&self.x[row(i)], &self.y[row(j)])
+    }
 }
 
 impl Batch {
@@ -38,6 +63,15 @@ impl Batch {
 
     fn y_row(&self, j: usize) -> &[f32] {
         &self.y[j * self.dims.1..(j + 1) * self.dims.1]
+    }
+
+    /// Adds the reference log ratios of a run of pairs to their scores.
+    fn add_reference(&self, pairs: impl Iterator<Item = (usize, usize)>, scores: &mut [f32]) {
+        if self.reference.width > 0 {
+            for ((i, j), score) in pairs.zip(scores) {
+                *score += self.reference.log_ratio(i, j);
+            }
+        }
     }
 }
 
@@ -163,6 +197,13 @@ pub struct CriticPlan {
     /// Outputs of each of the separable critic's networks.
     #[serde(default = "default_embedding")]
     pub embedding: usize,
+    /// The share of hidden activations dropped while training, for the deranged critic.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropout: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn default_embedding() -> usize {
@@ -185,6 +226,7 @@ impl CriticPlan {
             hidden: hidden.to_vec(),
             activation: Activation::Relu,
             embedding: Self::EMBEDDING,
+            dropout: 0.0,
         }
     }
 
@@ -198,6 +240,17 @@ impl CriticPlan {
         }
         if !(1..=65_536).contains(&self.embedding) {
             return Err(invalid("embedding", self.embedding, "it lies between 1 and 65536"));
+        }
+        if !(0.0..=0.9).contains(&self.dropout) {
+            return Err(invalid("dropout", self.dropout, "it lies between 0 and 0.9"));
+        }
+        if self.dropout > 0.0 && self.kind != CriticKind::Deranged {
+            return Err(Error::Incompatible {
+                parameter: "dropout",
+                value: self.dropout.to_string(),
+                other: format!("critic {}", self.kind),
+                reason: "only the deranged critic knows dropout".into(),
+            });
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::engine::Workers;
 use crate::nn::{Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
 use crate::random::Rng;
+use rand::Rng as _;
 use crate::scores::{ScoreBlock, Scores};
 use std::ops::Range;
 
@@ -43,6 +44,15 @@ pub(super) struct Group<'a> {
     pub(super) rows: Range<usize>,
     /// Nothing: scores alone are wanted.
     pub(super) objective: Option<&'a dyn Objective>,
+    /// The same in both sweeps of a pass, another in every pass.
+    noise: u64,
+}
+
+impl Group<'_> {
+    /// Random numbers for the chunk of rows that begins with `start`.
+    pub(super) fn noise(&self, start: usize) -> Option<u64> {
+        Some(self.noise ^ ((start as u64) << 40))
+    }
 }
 
 /// The memory of one thread.
@@ -61,6 +71,7 @@ pub(super) struct PairNetwork<S: Sweep> {
     parts: Vec<Part>,
     scratch: Vec<Scratch<S::Memory>>,
     passes: u64,
+    noise: u64,
 }
 
 impl<S: Sweep> PairNetwork<S> {
@@ -71,9 +82,11 @@ impl<S: Sweep> PairNetwork<S> {
         rng: &mut Rng,
         threads: usize,
     ) -> Self {
-        let mlp = Mlp::new(x_dim + y_dim, &plan.hidden, 1, plan.activation);
+        let mlp = Mlp::new(x_dim + y_dim, &plan.hidden, 1, plan.activation)
+            .with_dropout(plan.dropout);
         let mut parameters = vec![0.0; mlp.parameter_count()];
         mlp.initialise(&mut parameters, rng);
+        let noise = rng.next_u64();
         let groups = groups(n, S::pairs_per_row(n));
         let largest = groups.iter().map(Range::len).max().unwrap_or(0);
         PairNetwork {
@@ -90,15 +103,17 @@ impl<S: Sweep> PairNetwork<S> {
             parameters,
             groups,
             passes: 0,
+            noise,
         }
     }
 
     fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
-        let PairNetwork { mlp, parameters, groups, blocks, parts, scratch, passes } = self;
+        let PairNetwork { mlp, parameters, groups, blocks, parts, scratch, passes, noise } = self;
         workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
             mlp.update_transposed(parameters, *passes, &mut scratch.transposed);
             let rows = groups[index].clone();
-            let group = Group { mlp, parameters, batch, rows, objective };
+            let noise = noise.wrapping_add(*passes);
+            let group = Group { mlp, parameters, batch, rows, objective, noise };
             part.value = S::sweep(&group, scores, &mut part.gradient, scratch);
         });
     }

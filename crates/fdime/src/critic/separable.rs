@@ -135,7 +135,7 @@ impl Separable {
             let (rows, width) = (tower.rows.clone(), mlp.width(0));
             let input = &data[rows.start * width..rows.end * width];
             tower.network.activations[0].copy_from_slice(input);
-            mlp.forward(&parameters[part.offset..], 0, rows.len(), &mut tower.network);
+            mlp.forward(&parameters[part.offset..], 0, rows.len(), None, &mut tower.network);
         });
         let embedding = g.width(g.layers());
         for (index, tower) in towers.iter().enumerate() {

@@ -1,9 +1,11 @@
 //! Tables on disk.
 
 mod csv;
+mod frame;
 mod npy;
 
 pub use csv::write_csv;
+pub use frame::{Column, Values};
 pub use npy::{write_npy, write_npz};
 
 use crate::error::{Error, Result};

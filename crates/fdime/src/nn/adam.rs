@@ -17,11 +17,14 @@ pub struct AdamPlan {
     pub beta2: f64,
     /// What is added to the root of the second moment.
     pub epsilon: f64,
+    /// Decoupled weight decay (AdamW): every step also takes learning rate * decay of each
+    /// parameter away.
+    pub decay: f64,
 }
 
 impl Default for AdamPlan {
     fn default() -> Self {
-        AdamPlan { learning_rate: 5e-4, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+        AdamPlan { learning_rate: 5e-4, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.0 }
     }
 }
 
@@ -39,6 +42,9 @@ impl AdamPlan {
         }
         if !positive(self.epsilon) {
             return Err(invalid("epsilon", self.epsilon, "epsilon is a positive number"));
+        }
+        if !(0.0..=1.0).contains(&self.decay) {
+            return Err(invalid("decay", self.decay, "a weight decay lies in [0, 1]"));
         }
         Ok(())
     }
@@ -77,12 +83,19 @@ struct StepSizes {
     /// 1 / sqrt(1 - beta2^t)
     root_correction: f32,
     epsilon: f32,
+    /// 1 - learning rate * decay
+    keep: f32,
 }
 
 impl Adam {
     /// Fresh state for this many parameters.
     pub fn new(plan: AdamPlan, parameters: usize) -> Self {
         Adam { plan, step: 0, moments: vec![0.0; 2 * BLOCK * parameters.div_ceil(BLOCK)] }
+    }
+
+    /// Another learning rate from the next step on.
+    pub(crate) fn set_learning_rate(&mut self, learning_rate: f64) {
+        self.plan.learning_rate = learning_rate;
     }
 
     /// One step. The parts are summed in their order, so the result does not depend on threads.
@@ -94,6 +107,7 @@ impl Adam {
             rate: (self.plan.learning_rate / (1.0 - self.plan.beta1.powi(self.step))) as f32,
             root_correction: (1.0 / (1.0 - self.plan.beta2.powi(self.step)).sqrt()) as f32,
             epsilon: self.plan.epsilon as f32,
+            keep: (1.0 - self.plan.learning_rate * self.plan.decay) as f32,
         };
         // One long run of blocks for each thread, the same in every step, so that a thread finds
         // its parameters and moments in its own cache.
@@ -142,7 +156,7 @@ fn update(
     for ((p, g), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
         *m = sizes.beta1 * *m + (1.0 - sizes.beta1) * g;
         *v = sizes.beta2 * *v + (1.0 - sizes.beta2) * g * g;
-        *p += sizes.rate * *m / (v.sqrt() * sizes.root_correction + sizes.epsilon);
+        *p = sizes.keep * *p + sizes.rate * *m / (v.sqrt() * sizes.root_correction + sizes.epsilon);
     }
 }
 
@@ -152,7 +166,7 @@ mod tests {
 
     #[test]
     fn follows_the_textbook_update_and_sums_its_parts() {
-        let plan = AdamPlan { learning_rate: 0.1, ..AdamPlan::default() };
+        let plan = AdamPlan { learning_rate: 0.1, decay: 0.05, ..AdamPlan::default() };
         let count = BLOCK + 10;
         let mut adam = Adam::new(plan, count);
         let mut parameters = vec![1.0f32; count];
@@ -167,8 +181,8 @@ mod tests {
             adam.ascend(&mut parameters, &parts, &mut workers);
             m = 0.9 * m + 0.1 * g;
             v = 0.999 * v + 0.001 * g * g;
-            expected +=
-                0.1 * (m / (1.0 - 0.9f64.powi(t))) / ((v / (1.0 - 0.999f64.powi(t))).sqrt() + 1e-8);
+            expected = expected * (1.0 - 0.1 * 0.05)
+                + 0.1 * (m / (1.0 - 0.9f64.powi(t))) / ((v / (1.0 - 0.999f64.powi(t))).sqrt() + 1e-8);
             assert!((f64::from(parameters[7]) - expected).abs() < 1e-4, "step {t}");
         }
         assert_eq!(parameters[7], parameters[count - 1], "blocks agree");

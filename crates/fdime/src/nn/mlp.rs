@@ -15,6 +15,8 @@ pub(crate) struct Mlp {
     widths: Vec<usize>,
     activation: Activation,
     offsets: Vec<usize>,
+    /// The share of hidden activations dropped while training.
+    dropout: f64,
 }
 
 /// A transposed copy of the weights for the way back. Without it each chunk of rows would pay for
@@ -32,6 +34,51 @@ pub(crate) struct MlpScratch {
     /// The gradient of the network's output, to be filled in before the way back.
     pub(crate) gradient: Vec<f32>,
     gradient_below: Vec<f32>,
+    /// Which hidden activations the last forward pass kept; empty without dropout.
+    kept: Vec<Vec<u8>>,
+}
+
+/// Hidden activations set to zero at random while training, the others scaled up by
+/// 1 / (1 - rate), so that on average nothing changes. The rate comes in steps of 1/256.
+struct Dropout {
+    threshold: u8,
+    random: u64,
+}
+
+impl Dropout {
+    fn new(rate: f64, random: u64) -> Self {
+        Dropout { threshold: (rate * 256.0).round().clamp(0.0, 255.0) as u8, random }
+    }
+
+    fn scale(&self) -> f32 {
+        256.0 / (256.0 - f32::from(self.threshold))
+    }
+
+    /// SplitMix64: one call gives eight decisions.
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn apply(&mut self, activations: &mut [f32], kept: &mut [u8]) {
+        for kept in kept.chunks_mut(8) {
+            let random = self.next().to_le_bytes();
+            kept.copy_from_slice(&random[..kept.len()]);
+        }
+        drop_out(activations, kept, self.threshold, self.scale());
+    }
+}
+
+/// Turns random bytes into decisions, 1 to keep and 0 to drop, and applies them.
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn drop_out(activations: &mut [f32], kept: &mut [u8], threshold: u8, scale: f32) {
+    for (activation, kept) in activations.iter_mut().zip(kept) {
+        *kept = u8::from(*kept >= threshold);
+        *activation *= scale * f32::from(*kept);
+    }
 }
 
 impl Mlp {
@@ -47,7 +94,13 @@ impl Mlp {
         for pair in widths.windows(2) {
             offsets.push(offsets[offsets.len() - 1] + (pair[0] + 1) * pair[1]);
         }
-        Mlp { widths, activation, offsets }
+        Mlp { widths, activation, offsets, dropout: 0.0 }
+    }
+
+    /// The same with dropout behind every hidden layer.
+    pub(crate) fn with_dropout(mut self, rate: f64) -> Self {
+        self.dropout = rate;
+        self
     }
 
     pub(crate) fn parameter_count(&self) -> usize {
@@ -98,6 +151,7 @@ impl Mlp {
             activations: self.widths.iter().map(|width| vec![0.0; rows * width]).collect(),
             gradient: vec![0.0; rows * widest],
             gradient_below: vec![0.0; rows * widest],
+            kept: Vec::new(),
         }
     }
 
@@ -123,14 +177,19 @@ impl Mlp {
         }
     }
 
-    /// Takes `rows` rows of `activations[first]` through layers `first..`.
+    /// Takes `rows` rows of `activations[first]` through layers `first..`. When training, `noise`
+    /// picks the random numbers of dropout; without it nothing is dropped.
     pub(crate) fn forward(
         &self,
         parameters: &[f32],
         first: usize,
         rows: usize,
+        noise: Option<u64>,
         scratch: &mut MlpScratch,
     ) {
+        let noise = noise.filter(|_| self.dropout > 0.0);
+        let mut dropout = noise.map(|noise| Dropout::new(self.dropout, noise));
+        scratch.kept.resize(if dropout.is_some() { self.layers() } else { 0 }, Vec::new());
         for k in first..self.layers() {
             let (inputs, outputs) = (self.widths[k], self.widths[k + 1]);
             let (weights, bias) = (&parameters[self.weights(k)], &parameters[self.bias(k)]);
@@ -150,6 +209,10 @@ impl Mlp {
             );
             if !last {
                 add_bias_and_activate(output, bias, self.activation);
+                if let Some(dropout) = &mut dropout {
+                    scratch.kept[k + 1].resize(output.len(), 0);
+                    dropout.apply(output, &mut scratch.kept[k + 1]);
+                }
             } else {
                 for row in output.chunks_exact_mut(outputs) {
                     row.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
@@ -171,7 +234,7 @@ impl Mlp {
         parameter_gradient: &mut [f32],
         scratch: &'a mut MlpScratch,
     ) -> &'a [f32] {
-        let MlpScratch { activations, gradient, gradient_below } = scratch;
+        let MlpScratch { activations, gradient, gradient_below, kept } = scratch;
         let last = self.layers() - 1;
         if write == Write::Replace {
             // Bias gradients are summed up by the layer above, so they start from zero here.
@@ -215,6 +278,11 @@ impl Mlp {
                     Matrix::new(weights, outputs, inputs),
                 );
             }
+            if let Some(kept) = kept.get(k).filter(|kept| !kept.is_empty()) {
+                let input = &mut activations[k][..rows * inputs];
+                undo_dropout(below, input, kept, Dropout::new(self.dropout, 0).scale());
+            }
+            let input = &activations[k][..rows * inputs];
             let sums = self.bias(k - 1);
             if k > first {
                 backward_and_column_sums(
@@ -230,6 +298,16 @@ impl Mlp {
             std::mem::swap(gradient, gradient_below);
         }
         &gradient[..rows * self.widths[first]]
+    }
+}
+
+/// The gradient before dropout, and the activations as they were before it (where it matters: a
+/// dropped one has no gradient).
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn undo_dropout(gradient: &mut [f32], activations: &mut [f32], kept: &[u8], scale: f32) {
+    for ((g, a), kept) in gradient.iter_mut().zip(activations).zip(kept) {
+        *g *= scale * f32::from(*kept);
+        *a *= 1.0 / scale;
     }
 }
 

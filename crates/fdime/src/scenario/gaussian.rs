@@ -1,17 +1,19 @@
 //! Gaussian pairs, component by component.
 
 use super::{Distribution, Level};
-use crate::error::Result;
+use crate::error::{Result, invalid};
 use crate::nats::Nats;
 use crate::random::Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 
-/// d independent components with correlation rho: I = -d/2 ln(1 - rho^2).
+/// d independent components with correlation rho: I = -d/2 ln(1 - rho^2). Further components, if
+/// there are any, are independent noise.
 ///
 /// Normalised, y = rho x + sqrt(1 - rho^2) n. As a channel, y = x + n with noise of variance
 /// (1 - rho^2) / rho^2: the same dependence, with y scaled by 1 / rho.
 pub(super) struct Gaussian {
-    dim: usize,
+    /// The components that are correlated: the first of them.
+    pairs: usize,
     rho: f64,
     /// sqrt(1 - rho^2), kept apart: near rho = 1 it cannot be had from rho.
     noise: f64,
@@ -19,11 +21,14 @@ pub(super) struct Gaussian {
 }
 
 impl Gaussian {
-    pub(super) fn at(level: Level, dim: usize, channel: bool) -> Result<Self> {
+    pub(super) fn at(level: Level, dim: usize, pairs: usize, channel: bool) -> Result<Self> {
+        if dim < pairs {
+            return Err(invalid("dim", dim, format!("at least {pairs} for this scenario")));
+        }
         let (rho, noise) = match level {
             Level::Mi(mi) if mi >= 0.0 && mi.is_finite() => {
                 // 1 - rho^2 = e^{-2 I / d}
-                let exponent = -2.0 * mi / dim as f64;
+                let exponent = -2.0 * mi / pairs as f64;
                 ((-exponent.exp_m1()).sqrt(), (exponent / 2.0).exp())
             }
             Level::Mi(_) => {
@@ -43,7 +48,7 @@ impl Gaussian {
         if channel && rho == 0.0 {
             return Err(level.out_of_range("a channel y = x + n always carries information"));
         }
-        Ok(Gaussian { dim, rho, noise, channel })
+        Ok(Gaussian { pairs, rho, noise, channel })
     }
 
     /// What y is multiplied by after normalisation.
@@ -55,16 +60,16 @@ impl Gaussian {
 impl Distribution for Gaussian {
     fn draw(&self, rng: &mut Rng, x: &mut [f64], y: &mut [f64]) {
         let scale = self.scale();
-        for (x, y) in x.iter_mut().zip(y) {
+        for (k, (x, y)) in x.iter_mut().zip(y).enumerate() {
             *x = StandardNormal.sample(rng);
             let n: f64 = StandardNormal.sample(rng);
-            *y = scale * (self.rho * *x + self.noise * n);
+            *y = if k < self.pairs { scale * (self.rho * *x + self.noise * n) } else { n };
         }
     }
 
     fn mutual_information(&self) -> Nats {
         // Adding 0 turns the -0 of independence into 0.
-        Nats(-(self.dim as f64) * self.noise.ln() + 0.0)
+        Nats(-(self.pairs as f64) * self.noise.ln() + 0.0)
     }
 
     /// Each component: -ln sqrt(1 - rho^2) + y^2/2 - (y - rho x)^2 / (2 (1 - rho^2))
@@ -75,7 +80,7 @@ impl Distribution for Gaussian {
             let residual = (y - self.rho * x) / self.noise;
             -self.noise.ln() + 0.5 * (y * y - residual * residual)
         };
-        x.iter().zip(y).map(component).sum()
+        x.iter().zip(y).take(self.pairs).map(component).sum()
     }
 }
 
@@ -86,11 +91,11 @@ mod tests {
     #[test]
     fn levels_by_mi_and_by_rho_agree() {
         for channel in [false, true] {
-            let by_rho = Gaussian::at(Level::Rho(0.6), 5, channel).unwrap();
-            let by_mi = Gaussian::at(Level::Mi(by_rho.mutual_information().0), 5, channel).unwrap();
+            let by_rho = Gaussian::at(Level::Rho(0.6), 5, 5, channel).unwrap();
+            let by_mi = Gaussian::at(Level::Mi(by_rho.mutual_information().0), 5, 5, channel).unwrap();
             assert!((by_mi.rho - 0.6).abs() < 1e-12);
         }
-        let one = Gaussian::at(Level::Rho(0.75), 1, false).unwrap().mutual_information().0;
+        let one = Gaussian::at(Level::Rho(0.75), 1, 1, false).unwrap().mutual_information().0;
         assert!((one - 0.4133).abs() < 1e-4);
     }
 
@@ -104,11 +109,11 @@ mod tests {
             (Level::Mi(1000.0), "single precision"),
             (Level::Df(3.0), "MI (nats) or rho"),
         ] {
-            let error = Gaussian::at(level, 1, false).err().unwrap().to_string();
+            let error = Gaussian::at(level, 1, 1, false).err().unwrap().to_string();
             assert!(error.contains(words), "{error}");
         }
-        assert!(Gaussian::at(Level::Mi(0.0), 1, true).is_err());
-        let independent = Gaussian::at(Level::Mi(0.0), 1, false).unwrap().mutual_information();
+        assert!(Gaussian::at(Level::Mi(0.0), 1, 1, true).is_err());
+        let independent = Gaussian::at(Level::Mi(0.0), 1, 1, false).unwrap().mutual_information();
         assert_eq!(independent.to_string(), "0 nats");
     }
 }

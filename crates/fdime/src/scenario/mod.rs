@@ -4,13 +4,16 @@
 //! Maps are one-to-one, and mutual information does not change under them:
 //! I(f(X); g(Y)) = I(X; Y). That is stated here, once, and nowhere else.
 
+mod dense;
 mod gaussian;
 mod level;
 mod student;
+mod suite;
 mod transform;
 mod uniform;
 
 pub use level::{Level, parse_levels};
+pub use suite::{SuiteTask, bmi_suite};
 pub use transform::{Map, Side};
 
 use crate::error::{Error, Result, invalid, unknown_name};
@@ -52,12 +55,22 @@ pub enum Base {
     Uniform,
     /// (x, y) a multivariate Student distribution with identity dispersion.
     Student,
+    /// A Gaussian in which every two components, of x or y, have correlation rho.
+    DenseGaussian,
+    /// (x_1, y_1) and (x_2, y_2) have correlation rho; all other components are independent.
+    TwoPairGaussian,
 }
 
 impl Base {
     /// Every base distribution.
-    pub const ALL: [Base; 4] =
-        [Base::Gaussian, Base::AdditiveGaussian, Base::Uniform, Base::Student];
+    pub const ALL: [Base; 6] = [
+        Base::Gaussian,
+        Base::AdditiveGaussian,
+        Base::Uniform,
+        Base::Student,
+        Base::DenseGaussian,
+        Base::TwoPairGaussian,
+    ];
 
     /// The name used in plans and on the command line.
     pub fn name(self) -> &'static str {
@@ -66,6 +79,8 @@ impl Base {
             Base::AdditiveGaussian => "additive-gaussian",
             Base::Uniform => "uniform",
             Base::Student => "student",
+            Base::DenseGaussian => "dense-gaussian",
+            Base::TwoPairGaussian => "two-pair-gaussian",
         }
     }
 }
@@ -112,6 +127,8 @@ impl ScenarioName {
             (Base::AdditiveGaussian.name(), "y = x + n; levels: MI, rho"),
             (Base::Uniform.name(), "x ~ U(0,1), y = x + U(-eps,eps); levels: MI, eps"),
             (Base::Student.name(), "multivariate Student, identity dispersion; levels: MI, df"),
+            (Base::DenseGaussian.name(), "every two components have correlation rho; levels: MI, rho"),
+            (Base::TwoPairGaussian.name(), "(x1, y1), (x2, y2) correlated, others not; levels: MI, rho"),
         ];
         bases.into_iter().chain(MAPPED.map(|(name, _, text)| (name, text))).collect()
     }
@@ -171,6 +188,7 @@ impl ScenarioPlan {
         match self.name.base {
             Base::Uniform => [2.0, 1.0, 0.5, 0.1, 0.05].map(Level::Epsilon).to_vec(),
             Base::Student => [3.0, 2.0, 1.0].map(Level::Df).to_vec(),
+            Base::DenseGaussian => [0.2, 0.5, 0.8].map(Level::Rho).to_vec(),
             _ if rolled => [0.8, 2.0, 3.0].map(Level::Mi).to_vec(),
             _ => [2.0, 4.0, 6.0, 8.0, 10.0].map(Level::Mi).to_vec(),
         }
@@ -182,8 +200,12 @@ impl ScenarioPlan {
             return Err(invalid("dim", self.dim, "a dimension lies between 1 and 100000"));
         }
         let base: Box<dyn Distribution> = match self.name.base {
-            Base::Gaussian => Box::new(gaussian::Gaussian::at(level, self.dim, false)?),
-            Base::AdditiveGaussian => Box::new(gaussian::Gaussian::at(level, self.dim, true)?),
+            Base::Gaussian => Box::new(gaussian::Gaussian::at(level, self.dim, self.dim, false)?),
+            Base::AdditiveGaussian => {
+                Box::new(gaussian::Gaussian::at(level, self.dim, self.dim, true)?)
+            }
+            Base::TwoPairGaussian => Box::new(gaussian::Gaussian::at(level, self.dim, 2, false)?),
+            Base::DenseGaussian => Box::new(dense::DenseGaussian::at(level, self.dim)?),
             Base::Uniform => Box::new(uniform::Uniform::at(level, self.dim)?),
             Base::Student => Box::new(student::Student::at(level, self.dim)?),
         };
@@ -279,7 +301,11 @@ mod tests {
     #[test]
     fn the_mean_log_ratio_is_the_stated_mutual_information() {
         for (name, _) in ScenarioName::table() {
-            let dims: &[usize] = if name == "swiss-roll" { &[1] } else { &[1, 3] };
+            let dims: &[usize] = match name {
+                "swiss-roll" => &[1],
+                "two-pair-gaussian" => &[2, 3],
+                _ => &[1, 3],
+            };
             for &dim in dims {
                 let plan = ScenarioPlan::new(name, dim).unwrap();
                 for level in plan.default_levels().into_iter().step_by(2) {

@@ -31,12 +31,35 @@ pub enum Map {
     NormalCdf,
     /// u in (0,1) to (t cos t, t sin t)/21 with t = 3 pi/2 (1 + 2u): from the line into the plane
     SwissRoll,
+    /// v + .4 sin v + .2 sin(1.7 v + 1) + .03 sin(3.3 v - 2.5)
+    Wiggle1,
+    /// v - .4 sin(.4 v) + .17 sin(1.3 v + 3.5) + .02 sin(4.3 v - 2.5)
+    Wiggle2,
+    /// A standard normal becomes the mixture .3 N(0, 1) + .7 N(5, 1)
+    Bimodal1,
+    /// A standard normal becomes the mixture .5 N(-1, 1) + .5 N(3, 1)
+    Bimodal2,
+    /// Turns components 1 and 2 by the angle |v|^2 / d
+    Spiral12,
+    /// Turns components 2 and 3 by the angle |v|^2 / d
+    Spiral23,
 }
 
 impl Map {
     /// Every map.
-    pub const ALL: [Map; 5] =
-        [Map::Cube, Map::HalfCube, Map::Asinh, Map::NormalCdf, Map::SwissRoll];
+    pub const ALL: [Map; 11] = [
+        Map::Cube,
+        Map::HalfCube,
+        Map::Asinh,
+        Map::NormalCdf,
+        Map::SwissRoll,
+        Map::Wiggle1,
+        Map::Wiggle2,
+        Map::Bimodal1,
+        Map::Bimodal2,
+        Map::Spiral12,
+        Map::Spiral23,
+    ];
 
     /// The name used in plans and on the command line.
     pub fn name(self) -> &'static str {
@@ -46,6 +69,12 @@ impl Map {
             Map::Asinh => "asinh",
             Map::NormalCdf => "normal-cdf",
             Map::SwissRoll => "swiss-roll",
+            Map::Wiggle1 => "wiggle-1",
+            Map::Wiggle2 => "wiggle-2",
+            Map::Bimodal1 => "bimodal-1",
+            Map::Bimodal2 => "bimodal-2",
+            Map::Spiral12 => "spiral-12",
+            Map::Spiral23 => "spiral-23",
         }
     }
 
@@ -55,7 +84,19 @@ impl Map {
             Map::Cube => |v: f64| v.powi(3),
             Map::HalfCube => |v: f64| v * v.abs().sqrt(),
             Map::Asinh => f64::asinh,
-            Map::NormalCdf => |v: f64| 0.5 * erfc(-v * std::f64::consts::FRAC_1_SQRT_2),
+            Map::NormalCdf => normal_cdf,
+            Map::Wiggle1 => |v: f64| {
+                v + 0.4 * v.sin() + 0.2 * (1.7 * v + 1.0).sin() + 0.03 * (3.3 * v - 2.5).sin()
+            },
+            Map::Wiggle2 => |v: f64| {
+                v - 0.4 * (0.4 * v).sin()
+                    + 0.17 * (1.3 * v + 3.5).sin()
+                    + 0.02 * (4.3 * v - 2.5).sin()
+            },
+            Map::Bimodal1 => |v: f64| mixture_quantile(v, [(0.3, 0.0), (0.7, 5.0)]),
+            Map::Bimodal2 => |v: f64| mixture_quantile(v, [(0.5, -1.0), (0.5, 3.0)]),
+            Map::Spiral12 => return spiral(row, 0),
+            Map::Spiral23 => return spiral(row, 1),
             Map::SwissRoll => {
                 let t = 1.5 * std::f64::consts::PI * (1.0 + 2.0 * row[0]);
                 row.clear();
@@ -67,9 +108,56 @@ impl Map {
     }
 }
 
+fn normal_cdf(v: f64) -> f64 {
+    0.5 * erfc(-v * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// The value that the mixture of unit normals (weight, mean) stays below with probability Phi(v),
+/// found by bisection: one of the components at v is below it, one above. In the upper half both
+/// sides are turned round, since probabilities near 0 are precise and those near 1 are not.
+fn mixture_quantile(v: f64, parts: [(f64, f64); 2]) -> f64 {
+    let side = if v > 0.0 { -1.0 } else { 1.0 };
+    let wanted = normal_cdf(side * v);
+    let [(_, first), (_, second)] = parts;
+    let (mut low, mut high) = (v + first.min(second), v + first.max(second));
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        let below: f64 =
+            parts.iter().map(|(weight, mean)| weight * normal_cdf(side * (middle - mean))).sum();
+        if (below < wanted) == (side > 0.0) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// Turns components `first` and `first + 1` by the angle |v|^2 / d, which the turn keeps.
+fn spiral(row: &mut [f64], first: usize) {
+    let angle = row.iter().map(|v| v * v).sum::<f64>() / row.len() as f64;
+    let (sin, cos) = angle.sin_cos();
+    let (a, b) = (row[first], row[first + 1]);
+    row[first] = cos * a - sin * b;
+    row[first + 1] = sin * a + cos * b;
+}
+
 /// The dimension after the maps.
 pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
     for map in maps {
+        let needed = match map {
+            Map::Spiral12 => 2,
+            Map::Spiral23 => 3,
+            _ => 1,
+        };
+        if dim < needed {
+            return Err(Error::Incompatible {
+                parameter: "dim",
+                value: dim.to_string(),
+                other: format!("map {}", map.name()),
+                reason: format!("it turns components of a plane; use dim {needed} or more"),
+            });
+        }
         if *map == Map::SwissRoll {
             if dim != 1 {
                 return Err(Error::Incompatible {
@@ -122,9 +210,38 @@ mod tests {
 
     #[test]
     fn maps_on_the_line_are_increasing() {
-        for map in [Map::Cube, Map::HalfCube, Map::Asinh, Map::NormalCdf] {
+        for map in [
+            Map::Cube,
+            Map::HalfCube,
+            Map::Asinh,
+            Map::NormalCdf,
+            Map::Wiggle1,
+            Map::Wiggle2,
+            Map::Bimodal1,
+            Map::Bimodal2,
+        ] {
             let values: Vec<f64> = (-30..30).map(|k| applied(map, f64::from(k) * 0.1)[0]).collect();
             assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{}", map.name());
         }
+    }
+
+    #[test]
+    fn bimodal_maps_give_the_mixtures_quantiles() {
+        for v in [-6.0, -1.0, 0.3, 2.0, 6.0] {
+            let u = applied(Map::Bimodal1, v)[0];
+            let back = 0.3 * normal_cdf(-u) + 0.7 * normal_cdf(5.0 - u);
+            assert!((back / normal_cdf(-v) - 1.0).abs() < 1e-9, "{v}");
+        }
+    }
+
+    #[test]
+    fn spirals_turn_and_keep_the_length() {
+        let mut row = vec![1.0, 2.0, 3.0];
+        Map::Spiral23.apply(&mut row);
+        let angle = 14.0f64 / 3.0;
+        assert_eq!(row[0], 1.0);
+        assert!((row[1] - (2.0 * angle.cos() - 3.0 * angle.sin())).abs() < 1e-12);
+        assert!((row.iter().map(|v| v * v).sum::<f64>() - 14.0).abs() < 1e-12);
+        assert!(mapped_dim(&[Map::Spiral23], 2).unwrap_err().to_string().contains("dim"));
     }
 }

@@ -1,5 +1,5 @@
 use super::{Ending, Observer, RunPlan, StepRecord, Trace};
-use crate::critic::{Batch, Critic};
+use crate::critic::{Batch, Critic, Reference};
 use crate::engine::Workers;
 use crate::error::Result;
 use crate::nats::Nats;
@@ -46,6 +46,7 @@ impl Trainer {
                 x: vec![0.0; n * dims.0],
                 y: vec![0.0; n * dims.1],
                 partner: Vec::with_capacity(n),
+                reference: Reference::default(),
             },
             workers: Workers::new(threads),
             seed: plan.seed,

@@ -1,0 +1,165 @@
+use super::{Watch, print_json};
+use crate::args::Suite;
+use crate::failure::{Failure, Outcome};
+use fdime::data::{Column, Values, glob_matches};
+use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
+use fdime::random::{Purpose, stream};
+use fdime::{PairSource, Scenario, SuiteTask, bmi_suite};
+use serde::Serialize;
+use std::io::Write;
+use std::time::Instant;
+
+/// A task's outcome.
+#[derive(Serialize)]
+struct Row {
+    task: String,
+    true_mi: f64,
+    mi_nats: f64,
+    ci_low: f64,
+    ci_high: f64,
+    p_value: Option<f64>,
+    seconds: f64,
+}
+
+impl Row {
+    fn new(task: &SuiteTask, true_mi: f64, result: &Estimate, seconds: f64) -> Self {
+        Row {
+            task: task.name.clone(),
+            true_mi,
+            mi_nats: result.mi.0,
+            ci_low: result.interval.0.0,
+            ci_high: result.interval.1.0,
+            p_value: result.independence.as_ref().map(|test| test.p_value),
+            seconds,
+        }
+    }
+
+    fn error(&self) -> f64 {
+        self.mi_nats - self.true_mi
+    }
+
+    /// Within a factor of 1.5 of the truth.
+    fn solved(&self) -> bool {
+        (self.true_mi / 1.5..=self.true_mi * 1.5).contains(&self.mi_nats)
+    }
+
+    fn covered(&self) -> bool {
+        (self.ci_low..=self.ci_high).contains(&self.true_mi)
+    }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    tasks: usize,
+    solved: usize,
+    mean_absolute_error: f64,
+    interval_coverage: f64,
+    slowest_seconds: f64,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    results: Vec<Row>,
+    summary: Summary,
+    n_rows: usize,
+    plan: EstimatePlan,
+    version: &'static str,
+}
+
+/// Draws a table from a scenario.
+fn draw(scenario: &Scenario, rows: usize, seed: u64) -> (Vec<Column>, Vec<Column>) {
+    let (x_dim, y_dim) = scenario.dims();
+    let (mut x, mut y) = (vec![Vec::with_capacity(rows); x_dim], vec![Vec::with_capacity(rows); y_dim]);
+    let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
+    let mut rng = stream(seed, Purpose::Data, 0, 0);
+    for _ in 0..rows {
+        scenario.draw(&mut rng, &mut x_row, &mut y_row);
+        x.iter_mut().zip(&x_row).for_each(|(column, value)| column.push(*value));
+        y.iter_mut().zip(&y_row).for_each(|(column, value)| column.push(*value));
+    }
+    let named = |letter: &str, columns: Vec<Vec<f64>>| {
+        let numbered = columns.into_iter().enumerate();
+        numbered
+            .map(|(k, values)| Column {
+                name: format!("{letter}{}", k + 1),
+                values: Values::Continuous(values),
+            })
+            .collect()
+    };
+    (named("x", x), named("y", y))
+}
+
+pub fn run(args: &Suite) -> Outcome {
+    if args.suite != "bmi" {
+        return Err(Failure::Usage(format!("SUITE {}: there is one suite, bmi", args.suite)));
+    }
+    let plan = args.estimation.plan(Effort::Default)?;
+    plan.check(args.rows)?;
+    let mut tasks = bmi_suite()?;
+    if let Some(glob) = &args.tasks {
+        tasks.retain(|task| glob_matches(glob, &task.name));
+        if tasks.is_empty() {
+            return Err(Failure::Usage(format!("--tasks {glob}: no task has such a name")));
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    let header = format!(
+        "{:34} {:>6} {:>8} {:>7} {:>15} {:>5}",
+        "task", "true", "estimate", "error", "95% interval", "s"
+    );
+    if !args.json {
+        writeln!(out, "{header}")?;
+    }
+    let start = Instant::now();
+    let mut rows = Vec::new();
+    for (index, task) in tasks.iter().enumerate() {
+        let scenario = task.scenario()?;
+        let (x, y) = draw(&scenario, args.rows, args.estimation.seed);
+        let task_start = Instant::now();
+        let watch = Watch::new(&format!("{} ({} of {})", task.name, index + 1, tasks.len()));
+        let result = args.estimation.on_threads(|| estimate(&x, &y, &plan, &watch))??;
+        drop(watch);
+        let seconds = task_start.elapsed().as_secs_f64();
+        let row = Row::new(task, scenario.mutual_information().0, &result, seconds);
+        if !args.json {
+            writeln!(
+                out,
+                "{:34} {:6.3} {:8.3} {:+7.3} {:>15} {:5.1}",
+                row.task,
+                row.true_mi,
+                row.mi_nats,
+                row.error(),
+                format!("{:.3} to {:.3}", row.ci_low, row.ci_high),
+                row.seconds
+            )?;
+        }
+        rows.push(row);
+    }
+    let count = rows.len() as f64;
+    let summary = Summary {
+        tasks: rows.len(),
+        solved: rows.iter().filter(|row| row.solved()).count(),
+        mean_absolute_error: rows.iter().map(|row| row.error().abs()).sum::<f64>() / count,
+        interval_coverage: rows.iter().filter(|row| row.covered()).count() as f64 / count,
+        slowest_seconds: rows.iter().map(|row| row.seconds).fold(0.0, f64::max),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    if args.json {
+        drop(out);
+        let version = env!("CARGO_PKG_VERSION");
+        return print_json(&Report { results: rows, summary, n_rows: args.rows, plan, version });
+    }
+    writeln!(
+        out,
+        "\n{} of {} solved (within a factor of 1.5), mean absolute error {:.4} nats,\n\
+         interval coverage {:.0}%, slowest task {:.1} s, {:.0} s in all",
+        summary.solved,
+        summary.tasks,
+        summary.mean_absolute_error,
+        100.0 * summary.interval_coverage,
+        summary.slowest_seconds,
+        summary.seconds
+    )?;
+    Ok(())
+}

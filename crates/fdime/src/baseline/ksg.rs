@@ -1,0 +1,222 @@
+//! The k-nearest-neighbour estimator of Kraskov, Stoegbauer and Grassberger.
+
+use rayon::prelude::*;
+use statrs::function::gamma::digamma;
+
+/// KSG's first estimator, maximum norm:
+///
+/// I = mean over points of psi(k) + psi(n) - psi(n_x + 1) - psi(n_y + 1)
+///
+/// with n_x, n_y the other points closer in x alone (in y alone) than the k-th neighbour is in
+/// (x, y). Returns the points' terms. Rows are row-major; there are more than k of them.
+pub fn ksg(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, k: usize) -> Vec<f64> {
+    let n = x.len() / x_dim.max(1);
+    let joint: Vec<f32> = x
+        .chunks_exact(x_dim)
+        .zip(y.chunks_exact(y_dim))
+        .flat_map(|(x, y)| x.iter().chain(y).copied())
+        .collect();
+    let both = Tree::new(&joint, x_dim + y_dim);
+    let (x_tree, y_tree) = (Tree::new(x, x_dim), Tree::new(y, y_dim));
+    let constant = digamma(k as f64) + digamma(n as f64);
+    (0..n)
+        .into_par_iter()
+        .map(|i| {
+            let radius = both.neighbour_distance(i, k);
+            let count = |tree: &Tree| tree.count_within(i, radius) as f64;
+            constant - digamma(count(&x_tree) + 1.0) - digamma(count(&y_tree) + 1.0)
+        })
+        .collect()
+}
+
+/// Points in a leaf.
+const LEAF: usize = 16;
+
+/// A k-d tree for the maximum norm: points sorted into leaves, with the box of every node.
+struct Tree<'a> {
+    points: &'a [f32],
+    dim: usize,
+    order: Vec<u32>,
+    nodes: Vec<Node>,
+}
+
+/// A run of `order`, and its children unless it is a leaf.
+struct Node {
+    start: usize,
+    end: usize,
+    low: Vec<f32>,
+    high: Vec<f32>,
+    children: Option<(usize, usize)>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(points: &'a [f32], dim: usize) -> Self {
+        let n = points.len() / dim;
+        let order = (0..n as u32).collect();
+        let mut tree = Tree { points, dim, order, nodes: Vec::new() };
+        tree.build(0, n);
+        tree
+    }
+
+    fn point(&self, i: usize) -> &[f32] {
+        &self.points[i * self.dim..(i + 1) * self.dim]
+    }
+
+    /// Splits at the median of the widest side of the box.
+    fn build(&mut self, start: usize, end: usize) -> usize {
+        let mut low = vec![f32::INFINITY; self.dim];
+        let mut high = vec![f32::NEG_INFINITY; self.dim];
+        for &i in &self.order[start..end] {
+            let point = &self.points[i as usize * self.dim..(i as usize + 1) * self.dim];
+            for (c, &value) in point.iter().enumerate() {
+                low[c] = low[c].min(value);
+                high[c] = high[c].max(value);
+            }
+        }
+        let widest = (0..self.dim)
+            .max_by(|&a, &b| (high[a] - low[a]).total_cmp(&(high[b] - low[b])))
+            .unwrap_or(0);
+        let splits = end - start > LEAF && high[widest] > low[widest];
+        let index = self.nodes.len();
+        self.nodes.push(Node { start, end, low, high, children: None });
+        if splits {
+            let middle = (end - start) / 2;
+            let (points, dim) = (self.points, self.dim);
+            let coordinate = |i: &u32| points[*i as usize * dim + widest];
+            self.order[start..end]
+                .select_nth_unstable_by(middle, |a, b| coordinate(a).total_cmp(&coordinate(b)));
+            let left = self.build(start, start + middle);
+            let right = self.build(start + middle, end);
+            self.nodes[index].children = Some((left, right));
+        }
+        index
+    }
+
+    /// The maximum-norm distance of two points, or something larger than `limit` if it is larger.
+    fn distance(&self, i: usize, j: usize, limit: f32) -> f32 {
+        let mut largest = 0f32;
+        for (a, b) in self.point(i).chunks(16).zip(self.point(j).chunks(16)) {
+            for (a, b) in a.iter().zip(b) {
+                largest = largest.max((a - b).abs());
+            }
+            if largest > limit {
+                break;
+            }
+        }
+        largest
+    }
+
+    /// How far point i is from the nearest place of a node's box, and from the farthest.
+    fn box_distances(&self, i: usize, node: &Node) -> (f32, f32) {
+        let (mut nearest, mut farthest) = (0f32, 0f32);
+        for (c, &value) in self.point(i).iter().enumerate() {
+            let (below, above) = (node.low[c] - value, value - node.high[c]);
+            nearest = nearest.max(below).max(above);
+            farthest = farthest.max(-below).max(-above);
+        }
+        (nearest, farthest)
+    }
+
+    /// The distance of the k-th neighbour of point i.
+    fn neighbour_distance(&self, i: usize, k: usize) -> f32 {
+        let mut nearest = vec![f32::INFINITY; k];
+        self.search(0, i, &mut nearest);
+        nearest[k - 1]
+    }
+
+    fn search(&self, node: usize, i: usize, nearest: &mut [f32]) {
+        let worst = nearest[nearest.len() - 1];
+        let node = &self.nodes[node];
+        match node.children {
+            None => {
+                for &j in &self.order[node.start..node.end] {
+                    let worst = nearest[nearest.len() - 1];
+                    let distance = self.distance(i, j as usize, worst);
+                    if j as usize != i && distance < worst {
+                        let place = nearest.partition_point(|d| *d <= distance);
+                        nearest[place..].rotate_right(1);
+                        nearest[place] = distance;
+                    }
+                }
+            }
+            Some((left, right)) => {
+                let (to_left, _) = self.box_distances(i, &self.nodes[left]);
+                let (to_right, _) = self.box_distances(i, &self.nodes[right]);
+                let mut order = [(to_left, left), (to_right, right)];
+                if to_right < to_left {
+                    order.swap(0, 1);
+                }
+                for (distance, child) in order {
+                    if distance < worst.min(nearest[nearest.len() - 1]) {
+                        self.search(child, i, nearest);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many other points are closer to point i than `radius`.
+    fn count_within(&self, i: usize, radius: f32) -> usize {
+        // Point i itself is within any positive radius; with a radius of 0 nothing is.
+        self.count(0, i, radius).saturating_sub(1)
+    }
+
+    fn count(&self, node: usize, i: usize, radius: f32) -> usize {
+        let node = &self.nodes[node];
+        let (nearest, farthest) = self.box_distances(i, node);
+        if nearest >= radius {
+            return 0;
+        }
+        if farthest < radius {
+            return node.end - node.start;
+        }
+        match node.children {
+            Some((left, right)) => self.count(left, i, radius) + self.count(right, i, radius),
+            None => self.order[node.start..node.end]
+                .iter()
+                .filter(|&&j| self.distance(i, j as usize, radius) < radius)
+                .count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, stream};
+    use crate::scenario::{Level, PairSource, ScenarioPlan};
+    use rand::RngExt;
+
+    #[test]
+    fn the_tree_agrees_with_a_plain_search() {
+        let mut rng = stream(1, Purpose::Data, 0, 0);
+        for dim in [1, 3, 7] {
+            let n = 300;
+            // Coarse values, so that ties and empty boxes are among them.
+            let points: Vec<f32> =
+                (0..n * dim).map(|_| (rng.random_range(0.0..1.0f32) * 20.0).round()).collect();
+            let tree = Tree::new(&points, dim);
+            for i in 0..n {
+                let mut distances: Vec<f32> = (0..n)
+                    .filter(|&j| j != i)
+                    .map(|j| tree.distance(i, j, f32::INFINITY))
+                    .collect();
+                distances.sort_by(f32::total_cmp);
+                assert_eq!(tree.neighbour_distance(i, 4), distances[3]);
+                for radius in [0.0, 1.0, 3.0] {
+                    let expected = distances.iter().filter(|d| **d < radius).count();
+                    assert_eq!(tree.count_within(i, radius), expected, "d = {dim}, r = {radius}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn finds_the_information_of_a_gaussian() {
+        let scenario = ScenarioPlan::new("gaussian", 1).unwrap().at(Level::Mi(0.8)).unwrap();
+        let (mut x, mut y) = (vec![0f32; 4000], vec![0f32; 4000]);
+        scenario.sample(&mut stream(5, Purpose::Data, 0, 0), &mut x, &mut y);
+        let estimate = ksg(&x, 1, &y, 1, 3).iter().sum::<f64>() / 4000.0;
+        assert!((estimate - 0.8).abs() < 0.06, "{estimate}");
+    }
+}

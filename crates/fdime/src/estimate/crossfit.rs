@@ -1,0 +1,333 @@
+//! Cross-fitting: every row is scored by critics that never saw it.
+
+use super::combine::combine;
+use super::fit::{Fitted, fit};
+use super::folds::{Fold, RowOrder, folds};
+use super::independence::{BLOCK, IndependenceTest, PairedNull, cut};
+use super::inputs::{GaussianReference, InputMap};
+use super::model::{FoldModel, Member};
+use super::plan::EstimatePlan;
+use super::progress::{Progress, advance};
+use super::recipe::Recipe;
+use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry};
+use super::scaling::Scaling;
+use crate::data::Column;
+use crate::error::{Error, Result};
+use crate::link::Link;
+use crate::objective::{Estimator, Readout};
+use crate::random::{Purpose, stream};
+use crate::scores::{ScoreBlock, Scores};
+use rand::seq::{IndexedRandom, SliceRandom};
+use rayon::prelude::*;
+
+/// Test rows in all whose pairs the null distribution and the partition function come from.
+const MOST_NULL_ROWS: usize = 20_000;
+
+/// Rows that InfoNCE compares with each other when it is read off: it never exceeds ln of this.
+const INFO_NCE_BLOCK: usize = 128;
+
+/// Training rows that a fold's training figure comes from.
+const MOST_TRAIN_ROWS: usize = 4_000;
+
+/// Columns of x and y with equal numbers of rows.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) x: &'a [Column],
+    pub(super) y: &'a [Column],
+    pub(super) rows: usize,
+}
+
+/// A critic trained on one fold.
+struct Candidate {
+    recipe: usize,
+    map: InputMap,
+    fitted: Fitted,
+}
+
+/// What cross-fitting gives.
+pub(super) struct CrossFit {
+    pub(super) models: Vec<FoldModel>,
+    pub(super) folds: Vec<FoldFigures>,
+    pub(super) race: Vec<RaceEntry>,
+    /// The log ratio of every row.
+    pub(super) pointwise: Vec<f64>,
+    pub(super) independence: IndependenceTest,
+    nulls: Vec<PairedNull>,
+}
+
+impl CrossFit {
+    /// The estimate by a readout, over all folds together.
+    pub(super) fn read(&self, readout: Readout) -> f64 {
+        if readout == Readout::InfoNce {
+            let squares: Vec<ScoreBlock> =
+                self.nulls.iter().flat_map(PairedNull::squares).collect();
+            let (mut sum, mut rows) = (0.0, 0);
+            for square in squares.chunks(1) {
+                let n = Scores(square).counts().joint;
+                sum += readout.read(Link::Identity, Scores(square)).0 * n as f64;
+                rows += n;
+            }
+            return sum / rows as f64;
+        }
+        let joint = self.pointwise.iter().map(|ratio| *ratio as f32).collect();
+        let marginal = self.nulls.iter().flat_map(PairedNull::marginal).collect();
+        let block = ScoreBlock::Paired { first: 0, joint, marginal };
+        readout.read(Link::Identity, Scores(&[block])).0
+    }
+}
+
+/// One training: which fold, recipe and seed.
+#[derive(Clone, Copy)]
+struct Job {
+    fold: usize,
+    recipe: usize,
+    seed: usize,
+}
+
+/// Trains, chooses and scores.
+pub(super) fn crossfit(
+    table: Table,
+    plan: &EstimatePlan,
+    progress: &dyn Progress,
+) -> Result<CrossFit> {
+    let estimator = plan.method.estimator()?;
+    let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
+    let work = Work { table, plan, estimator: &estimator, folds: &folds, progress };
+    let (candidates, race) = work.train()?;
+    let scored: Vec<ScoredFold> = folds
+        .par_iter()
+        .zip(candidates)
+        .map(|(fold, candidates)| work.score(fold, candidates))
+        .collect::<Result<_>>()?;
+    let mut pointwise = vec![0.0; table.rows];
+    let (mut models, mut figures, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
+    for (fold, scored) in folds.iter().zip(scored) {
+        for (&row, ratio) in fold.test.iter().zip(&scored.test) {
+            pointwise[row as usize] = f64::from(*ratio);
+        }
+        models.push(scored.model);
+        figures.push(scored.figures);
+        nulls.push(scored.null);
+    }
+    let independence = IndependenceTest::new(&nulls, plan.permutations, plan.seed);
+    Ok(CrossFit { models, folds: figures, race, pointwise, independence, nulls })
+}
+
+/// Multiply-adds of one training, in millions.
+fn units(recipe: &Recipe, columns: usize) -> u64 {
+    let widths: Vec<usize> =
+        [columns + 2].into_iter().chain(recipe.hidden.iter().copied()).chain([1]).collect();
+    let row: usize = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    (recipe.steps * recipe.batch * 6) as u64 * row as u64 / 1_000_000
+}
+
+struct ScoredFold {
+    model: FoldModel,
+    figures: FoldFigures,
+    test: Vec<f32>,
+    null: PairedNull,
+}
+
+struct Work<'a> {
+    table: Table<'a>,
+    plan: &'a EstimatePlan,
+    estimator: &'a Estimator,
+    folds: &'a [Fold],
+    progress: &'a dyn Progress,
+}
+
+impl Work<'_> {
+    /// The race, then the finalists on all folds: every fold's candidates, and how the race went.
+    fn train(&self) -> Result<(Vec<Vec<Candidate>>, Vec<RaceEntry>)> {
+        let portfolio = &self.plan.portfolio;
+        let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
+        let finalists = portfolio.finalists.clamp(1, recipes);
+        let race_folds = if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
+        let jobs = |folds: std::ops::Range<usize>, recipes: &[usize], seeds: std::ops::Range<usize>| {
+            folds
+                .flat_map(|fold| {
+                    let seeds = seeds.clone();
+                    recipes.iter().flat_map(move |&recipe| {
+                        seeds.clone().map(move |seed| Job { fold, recipe, seed })
+                    })
+                })
+                .collect::<Vec<Job>>()
+        };
+        let every: Vec<usize> = (0..recipes).collect();
+        let columns = self.table.x.len() + self.table.y.len();
+        let cost: Vec<u64> =
+            portfolio.recipes.iter().map(|recipe| units(recipe, columns)).collect();
+        let dearest = cost.iter().max().copied().unwrap_or(0);
+        let trainings_later =
+            finalists * (portfolio.seeds * all_folds).saturating_sub(race_folds);
+        self.progress
+            .begin(cost.iter().sum::<u64>() * race_folds as u64 + dearest * trainings_later as u64);
+
+        let raced = self.run(&jobs(0..race_folds, &every, 0..1))?;
+        let mut standing: Vec<(usize, f64)> = every
+            .iter()
+            .map(|&recipe| {
+                let of_recipe: Vec<f64> = raced
+                    .iter()
+                    .filter(|(_, candidate)| candidate.recipe == recipe)
+                    .map(|(_, candidate)| candidate.fitted.validation)
+                    .collect();
+                let mean = of_recipe.iter().sum::<f64>() / of_recipe.len() as f64;
+                (recipe, if of_recipe.len() == race_folds { mean } else { f64::NEG_INFINITY })
+            })
+            .collect();
+        standing.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let chosen: Vec<usize> = standing[..finalists].iter().map(|(recipe, _)| *recipe).collect();
+        let mut later = jobs(race_folds..all_folds, &chosen, 0..1);
+        later.extend(jobs(0..all_folds, &chosen, 1..portfolio.seeds));
+
+        let mut candidates: Vec<Vec<Candidate>> = (0..all_folds).map(|_| Vec::new()).collect();
+        for (fold, candidate) in raced.into_iter().chain(self.run(&later)?) {
+            if chosen.contains(&candidate.recipe) {
+                candidates[fold].push(candidate);
+            }
+        }
+        if candidates.iter().any(Vec::is_empty) {
+            return Err(Error::Diverged { estimator: self.estimator.to_string() });
+        }
+        let race = if race_folds == 0 { Vec::new() } else { standing };
+        let race = race.into_iter().enumerate().map(|(place, (recipe, validation))| RaceEntry {
+            recipe: portfolio.recipes[recipe].name.clone(),
+            validation,
+            chosen: place < finalists,
+        });
+        Ok((candidates, race.collect()))
+    }
+
+    /// Trains; what diverged from the start is left out.
+    fn run(&self, jobs: &[Job]) -> Result<Vec<(usize, Candidate)>> {
+        let Table { x, y, rows } = self.table;
+        let trained: Vec<Option<(usize, Candidate)>> = jobs
+            .par_iter()
+            .map(|&Job { fold, recipe: index, seed }| {
+                let recipe = &self.plan.portfolio.recipes[index];
+                let map = InputMap::fit(recipe, x, y, &self.folds[fold].train);
+                let inputs = map.apply(x, y, rows);
+                let step = units(recipe, x.len() + y.len()) / recipe.steps.max(1) as u64;
+                let tick = || advance(self.progress, step);
+                let places = [fold, index, seed].map(|place| place as u64);
+                let seed = self.plan.seed ^ places[0] << 32 ^ places[1] << 40 ^ places[2] << 48;
+                let fitted = fit(&inputs, &self.folds[fold], recipe, self.estimator, seed, &tick)?;
+                Ok(fitted.map(|fitted| (fold, Candidate { recipe: index, map, fitted })))
+            })
+            .collect::<Result<_>>()?;
+        Ok(trained.into_iter().flatten().collect())
+    }
+
+    /// Makes one model of a fold's candidates and scores the fold's rows with it.
+    fn score(&self, fold: &Fold, candidates: Vec<Candidate>) -> Result<ScoredFold> {
+        let Table { x, y, rows } = self.table;
+        let null_rows = MOST_NULL_ROWS / self.folds.len();
+        let mut null = self.null_pairs(fold, null_rows);
+        let mut rng = stream(self.plan.seed, Purpose::Rows, 1, 0);
+        let train: Vec<u32> = fold.train.sample(&mut rng, MOST_TRAIN_ROWS).copied().collect();
+        let itself = |rows: &[u32]| rows.iter().map(|&i| (i, i)).collect::<Vec<_>>();
+        let pairs = [itself(&fold.test), itself(&train), null.pairs.clone()].concat();
+
+        let members: Vec<(Member, Vec<f32>, Vec<f32>)> = candidates
+            .iter()
+            .map(|candidate| {
+                let member = Member {
+                    recipe: self.plan.portfolio.recipes[candidate.recipe].clone(),
+                    map: candidate.map.clone(),
+                    parameters: candidate.fitted.parameters.clone(),
+                    weight: 1.0,
+                };
+                let inputs = member.map.apply(x, y, rows);
+                advance(self.progress, 0)?;
+                let validation = member.log_ratios(
+                    self.estimator,
+                    &inputs,
+                    super::fit::validation_pairs(&fold.validation),
+                );
+                let ratios = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
+                Ok((member, validation, ratios))
+            })
+            .collect::<Result<_>>()?;
+        let validation: Vec<&[f32]> = members.iter().map(|(_, v, _)| v.as_slice()).collect();
+        let weights = combine(&validation, fold.validation.len());
+
+        let mut ratios = vec![0f32; pairs.len()];
+        let mut model = FoldModel { members: Vec::new() };
+        let mut figures = Vec::new();
+        for ((candidate, (mut member, _, own)), weight) in
+            candidates.into_iter().zip(members).zip(weights)
+        {
+            figures.push(MemberFigures {
+                recipe: member.recipe.name.clone(),
+                weight,
+                step: candidate.fitted.step,
+                validation: candidate.fitted.validation,
+                curve: candidate.fitted.curve,
+            });
+            for (sum, own) in ratios.iter_mut().zip(own) {
+                *sum += weight as f32 * own;
+            }
+            member.weight = weight;
+            model.members.push(member);
+        }
+        let rest = ratios.split_off(fold.test.len());
+        let (train_ratios, null_ratios) = rest.split_at(train.len());
+        null.ratios = null_ratios.to_vec();
+        let (mean, variance) = mean_and_variance(&ratios);
+        if !mean.is_finite() {
+            return Err(Error::Diverged { estimator: self.estimator.to_string() });
+        }
+        Ok(ScoredFold {
+            figures: FoldFigures {
+                rows: FoldRows {
+                    train: fold.train.len(),
+                    validation: fold.validation.len(),
+                    test: fold.test.len(),
+                },
+                mi_nats: mean,
+                standard_error: (variance / ratios.len() as f64).sqrt(),
+                train_mi_nats: mean_and_variance(train_ratios).0,
+                members: figures,
+            },
+            model,
+            test: ratios,
+            null,
+        })
+    }
+
+    /// The pairs that the fold's null distribution needs, and what decides where critics are
+    /// silent: a Gaussian copula that keeps every correlation, however small.
+    fn null_pairs(&self, fold: &Fold, most: usize) -> PairedNull {
+        let Table { x, y, rows } = self.table;
+        let mut null = match self.plan.order {
+            RowOrder::Exchangeable => {
+                let mut test = fold.test.clone();
+                test.shuffle(&mut stream(self.plan.seed, Purpose::Null, 0, 0));
+                test.truncate(most);
+                let block = match self.estimator.readout() {
+                    Readout::InfoNce => INFO_NCE_BLOCK,
+                    _ => BLOCK,
+                };
+                PairedNull::within_blocks(&cut(&test, block))
+            }
+            RowOrder::Series { gap } => PairedNull::shifts(&fold.test, gap, most, self.plan.seed),
+        };
+        let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false);
+        if let Some(gaussian) = gaussian {
+            let reference = gaussian.reference(x, y, rows);
+            if reference.width > 0 {
+                let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(i as usize, j as usize);
+                null.ties = null.pairs.iter().map(ratio).collect();
+            }
+        }
+        null
+    }
+}
+
+pub(super) fn mean_and_variance(values: &[f32]) -> (f64, f64) {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().map(|v| f64::from(*v)).sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (f64::from(*v) - mean).powi(2)).sum();
+    (mean, squares / (n - 1.0).max(1.0))
+}

@@ -1,0 +1,122 @@
+//! From columns to what a critic sees: scaled inputs and a reference log ratio.
+
+use super::recipe::{Recipe, ReferenceKind};
+use super::scaling::{Scaling, SideScaler};
+use crate::baseline::CanonicalModel;
+use crate::critic::Reference;
+use crate::data::Column;
+use serde::{Deserialize, Serialize};
+
+/// Rows beyond these add nothing to the precision of quantiles and correlations that matters here.
+const MOST_ROWS_TO_FIT: usize = 100_000;
+
+/// The maps of both sides, fitted on training rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputMap {
+    /// Of x.
+    pub x: SideScaler,
+    /// Of y.
+    pub y: SideScaler,
+    /// The log ratio that the critic starts from.
+    pub reference: Option<GaussianReference>,
+}
+
+/// A Gaussian model of the continuous columns, or of their normal scores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GaussianReference {
+    x: SideScaler,
+    y: SideScaler,
+    model: CanonicalModel,
+}
+
+/// Every row as the critic sees it.
+pub struct Inputs {
+    /// Inputs from x and from y.
+    pub dims: (usize, usize),
+    /// Row-major inputs from x.
+    pub x: Vec<f32>,
+    /// Row-major inputs from y.
+    pub y: Vec<f32>,
+    /// The reference log ratio.
+    pub reference: Reference,
+}
+
+impl GaussianReference {
+    /// Nothing when one side has no continuous columns. `strict`: see [`CanonicalModel::fit`].
+    pub fn fit(
+        x: &[Column],
+        y: &[Column],
+        rows: &[u32],
+        scaling: Scaling,
+        strict: bool,
+    ) -> Option<Self> {
+        let rows = &thinned(rows);
+        let x_scaler = SideScaler::fit(x, rows, scaling, false);
+        let y_scaler = SideScaler::fit(y, rows, scaling, false);
+        let (p, q) = (x_scaler.continuous(), y_scaler.continuous());
+        if p == 0 || q == 0 {
+            return None;
+        }
+        let scores = |scaler: &SideScaler, columns: &[Column], width: usize| -> Vec<f32> {
+            let n = columns.first().map_or(0, Column::len);
+            let all = scaler.apply_continuous(columns, n);
+            rows.iter()
+                .flat_map(|&row| all[row as usize * width..(row as usize + 1) * width].to_vec())
+                .collect()
+        };
+        let model = CanonicalModel::fit(
+            &scores(&x_scaler, x, p),
+            p,
+            &scores(&y_scaler, y, q),
+            q,
+            strict,
+        );
+        Some(GaussianReference { x: x_scaler, y: y_scaler, model })
+    }
+
+    /// The log ratios of all rows.
+    pub fn reference(&self, x: &[Column], y: &[Column], n: usize) -> Reference {
+        self.model.reference(&self.x.apply_continuous(x, n), &self.y.apply_continuous(y, n))
+    }
+
+    /// The information of the Gaussian model.
+    pub fn model(&self) -> &CanonicalModel {
+        &self.model
+    }
+}
+
+/// At most [`MOST_ROWS_TO_FIT`] of the rows, evenly spread.
+fn thinned(rows: &[u32]) -> Vec<u32> {
+    rows.iter().copied().step_by(rows.len().div_ceil(MOST_ROWS_TO_FIT).max(1)).collect()
+}
+
+impl InputMap {
+    /// Fits what the recipe asks for.
+    pub fn fit(recipe: &Recipe, x: &[Column], y: &[Column], rows: &[u32]) -> Self {
+        let thin = thinned(rows);
+        let scaling = match recipe.reference {
+            ReferenceKind::None => None,
+            ReferenceKind::GaussianCopula => Some(Scaling::Gaussian),
+            ReferenceKind::Gaussian => Some(Scaling::Standard),
+        };
+        InputMap {
+            x: SideScaler::fit(x, &thin, recipe.scaling, recipe.radial),
+            y: SideScaler::fit(y, &thin, recipe.scaling, recipe.radial),
+            reference: scaling
+                .and_then(|scaling| GaussianReference::fit(x, y, rows, scaling, true))
+                .filter(|reference| !reference.model.is_independent()),
+        }
+    }
+
+    /// The inputs of all rows.
+    pub fn apply(&self, x: &[Column], y: &[Column], n: usize) -> Inputs {
+        let reference =
+            self.reference.as_ref().map(|gaussian| gaussian.reference(x, y, n)).unwrap_or_default();
+        Inputs {
+            dims: (self.x.width(), self.y.width()),
+            x: self.x.apply(x, n),
+            y: self.y.apply(y, n),
+            reference,
+        }
+    }
+}

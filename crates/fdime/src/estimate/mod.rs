@@ -1,0 +1,235 @@
+//! Mutual information from finite data: an estimate, how sure it is, and whether to believe it.
+//!
+//! Rows are cut into folds. For each fold critics are trained on most of the other rows and stopped
+//! by the rest of them; the fold's own rows, which nothing has seen, are then scored, and the mean of
+//! their log ratios is the estimate. What the critics look like is chosen per data set, from a
+//! portfolio of [`Recipe`]s, by the loss on rows held out from training.
+
+mod combine;
+mod crossfit;
+mod fit;
+mod folds;
+mod independence;
+mod inputs;
+mod method;
+mod model;
+mod multiple;
+mod plan;
+mod progress;
+mod recipe;
+mod result;
+mod saved;
+mod scaling;
+mod verdict;
+
+pub use fit::{CurvePoint, Fitted};
+pub use folds::{Fold, RowOrder, folds};
+pub use independence::IndependenceTest;
+pub use inputs::{GaussianReference, InputMap, Inputs};
+pub use method::Method;
+pub use model::{FoldModel, Member};
+pub use multiple::benjamini_hochberg;
+pub use plan::{Effort, EstimatePlan};
+pub use progress::{Progress, Unwatched};
+pub use recipe::{Portfolio, Recipe, ReferenceKind};
+pub use result::{
+    Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry,
+};
+pub use saved::{SavedColumn, SavedModel};
+pub use scaling::{ColumnScaler, Radius, Scaling, SideScaler};
+pub use verdict::{Reason, Reliability, Verdict};
+
+use crate::baseline::{CanonicalModel, ksg};
+use crate::data::{Column, Values};
+use crate::error::{Error, Result};
+use crate::nats::Nats;
+use crate::objective::Readout;
+use crate::random::{Purpose, stream};
+use crossfit::{Table, crossfit, mean_and_variance};
+use rand::RngExt;
+use verdict::Evidence;
+
+/// The neighbour that KSG looks at.
+const KSG_NEIGHBOUR: usize = 3;
+
+/// Rows that KSG is given as a cross-check, and the most columns at which it is worth comparing.
+const KSG_ROWS: usize = 5_000;
+const KSG_TELLING_COLUMNS: usize = 6;
+
+/// Rows that the classical cross-checks look at.
+const BASELINE_ROWS: usize = 50_000;
+
+/// The 97.5% point of the normal distribution.
+const NORMAL_QUANTILE: f64 = 1.959_963_985;
+
+/// The mutual information between two groups of columns of equal length, which hold no missing
+/// values.
+///
+/// ```
+/// use fdime::data::{Column, Values};
+/// use fdime::estimate::{Effort, EstimatePlan, Method, Unwatched, estimate};
+///
+/// let column = |name: &str, values: Vec<f64>| Column {
+///     name: name.into(),
+///     values: Values::Continuous(values),
+/// };
+/// let x: Vec<f64> = (0..400).map(|k| f64::from(k * 37 % 400)).collect();
+/// let y = x.iter().enumerate().map(|(k, x)| x + 60.0 * (k as f64).sin()).collect();
+/// let plan = EstimatePlan::new(Method::GaussianCopula, Effort::Default);
+/// let result = estimate(&[column("x", x)], &[column("y", y)], &plan, &Unwatched)?;
+/// assert!(result.mi.0 > 0.5 && result.independence.unwrap().p_value < 0.01);
+/// # Ok::<(), fdime::Error>(())
+/// ```
+pub fn estimate(
+    x: &[Column],
+    y: &[Column],
+    plan: &EstimatePlan,
+    progress: &dyn Progress,
+) -> Result<Estimate> {
+    let rows = x.first().map_or(0, Column::len);
+    plan.check(rows)?;
+    let table = Table { x, y, rows };
+    if plan.method == Method::Ksg {
+        return nearest_neighbours(table);
+    }
+    let fit = crossfit(table, plan, progress)?;
+    let estimator = plan.method.estimator()?;
+    let unclipped = fit.read(estimator.readout());
+    let lower_bound = fit.read(Readout::DonskerVaradhan);
+    let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order);
+    let baselines = baselines(table);
+    let verdict = Verdict::new(&Evidence {
+        x,
+        y,
+        rows,
+        mi: unclipped,
+        standard_error,
+        lower_bound: Some(lower_bound),
+        folds: &fit.folds,
+        baselines: &baselines,
+    });
+    Ok(Estimate {
+        mi: Nats(unclipped.max(0.0)),
+        unclipped: Nats(unclipped),
+        interval: interval(unclipped, standard_error),
+        independence: Some(fit.independence),
+        pointwise: fit.pointwise,
+        folds: fit.folds,
+        race: fit.race,
+        lower_bound: Some(Nats(lower_bound)),
+        baselines,
+        verdict,
+        models: fit.models,
+    })
+}
+
+/// The interval, cut off at 0 like the estimate.
+fn interval(mi: f64, standard_error: f64) -> (Nats, Nats) {
+    let reach = NORMAL_QUANTILE * standard_error;
+    (Nats((mi - reach).max(0.0)), Nats((mi + reach).max(0.0)))
+}
+
+/// The standard error of the mean log ratio: from the scatter of the rows, or from that of the
+/// folds, which critics of different quality add to, whichever is larger. Rows of a series are
+/// averaged over runs first, so that their likeness to their neighbours is counted in.
+fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> f64 {
+    let run = match order {
+        RowOrder::Exchangeable => 1,
+        RowOrder::Series { gap } => (gap + 1).max(pointwise.len().isqrt() / 2).max(1),
+    };
+    let means: Vec<f32> = pointwise
+        .chunks_exact(run)
+        .map(|run| (run.iter().sum::<f64>() / run.len() as f64) as f32)
+        .collect();
+    let (_, of_rows) = mean_and_variance(&means);
+    let by_fold: Vec<f32> = folds.iter().map(|fold| fold.mi_nats as f32).collect();
+    let (_, of_folds) = mean_and_variance(&by_fold);
+    (of_rows / means.len() as f64).max(of_folds / by_fold.len() as f64).sqrt()
+}
+
+/// The continuous columns of both sides as normal scores, for at most `most` rows spread over the
+/// table.
+fn normal_scores(table: Table, most: usize) -> Option<[(Vec<f32>, usize); 2]> {
+    let step = table.rows.div_ceil(most).max(1);
+    let all: Vec<u32> = (0..table.rows as u32).collect();
+    let sides = [table.x, table.y].map(|columns| {
+        let scaler = SideScaler::fit(columns, &all, Scaling::Gaussian, false);
+        let width = scaler.continuous();
+        let scores = scaler.apply_continuous(columns, table.rows);
+        let thin = scores.chunks_exact(width.max(1)).step_by(step).flatten().copied().collect();
+        (thin, width)
+    });
+    sides.iter().all(|(_, width)| *width > 0).then_some(sides)
+}
+
+/// What classical estimators say of the continuous columns.
+fn baselines(table: Table) -> Baselines {
+    let Some([(x, x_dim), (y, y_dim)]) = normal_scores(table, BASELINE_ROWS) else {
+        return Baselines::default();
+    };
+    let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
+    let columns = x_dim + y_dim;
+    let discrete = |side: &[Column]| {
+        side.iter().any(|column| matches!(column.values, Values::Discrete { .. }))
+    };
+    let telling =
+        columns <= KSG_TELLING_COLUMNS && !discrete(table.x) && !discrete(table.y);
+    let neighbours = telling.then(|| {
+        let rows = (x.len() / x_dim).min(KSG_ROWS);
+        let (x, y) = (without_ties(&x[..rows * x_dim], 0), without_ties(&y[..rows * y_dim], 1));
+        ksg_mean(&ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR))
+    });
+    Baselines { gaussian_copula_nats: Some(copula), ksg_nats: neighbours }
+}
+
+/// Distances of 0 would make KSG infinite: equal values are pulled apart by far less than anything
+/// in the data could mean.
+fn without_ties(values: &[f32], side: u64) -> Vec<f32> {
+    let mut rng = stream(0, Purpose::Data, 0, side);
+    values.iter().map(|value| value + rng.random_range(-1e-5..1e-5f32)).collect()
+}
+
+fn ksg_mean(local: &[f64]) -> f64 {
+    local.iter().sum::<f64>() / local.len().max(1) as f64
+}
+
+/// KSG as the method: no folds, no critics, no test.
+fn nearest_neighbours(table: Table) -> Result<Estimate> {
+    let Some([(x, x_dim), (y, y_dim)]) = normal_scores(table, usize::MAX) else {
+        return Err(Error::Incompatible {
+            parameter: "estimator",
+            value: "ksg".into(),
+            other: "discrete columns alone".into(),
+            reason: "it needs continuous columns in x and in y; use auto".into(),
+        });
+    };
+    let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
+    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR);
+    let unclipped = ksg_mean(&pointwise);
+    let standard_error = standard_error(&pointwise, &[], RowOrder::Exchangeable);
+    let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
+    let baselines = Baselines { gaussian_copula_nats: Some(copula), ksg_nats: None };
+    let verdict = Verdict::new(&Evidence {
+        x: table.x,
+        y: table.y,
+        rows: table.rows,
+        mi: unclipped,
+        standard_error,
+        lower_bound: None,
+        folds: &[],
+        baselines: &baselines,
+    });
+    Ok(Estimate {
+        mi: Nats(unclipped.max(0.0)),
+        unclipped: Nats(unclipped),
+        interval: interval(unclipped, standard_error),
+        independence: None,
+        pointwise,
+        folds: Vec::new(),
+        race: Vec::new(),
+        lower_bound: None,
+        baselines,
+        verdict,
+        models: Vec::new(),
+    })
+}

@@ -1,0 +1,66 @@
+//! A trained model: what gives every pair of rows a log density ratio.
+
+use super::fit::critic_plan;
+use super::inputs::{InputMap, Inputs};
+use super::recipe::Recipe;
+use crate::critic::PairScorer;
+use crate::data::Column;
+use crate::objective::Estimator;
+
+/// A trained critic with the maps that make its inputs.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// How it was made.
+    pub recipe: Recipe,
+    /// From columns to inputs.
+    pub map: InputMap,
+    /// The network's parameters.
+    pub parameters: Vec<f32>,
+    /// Its share in the model's log ratio.
+    pub weight: f64,
+}
+
+/// The critics of one fold: l = sum of weight * l of each.
+#[derive(Clone, Debug)]
+pub struct FoldModel {
+    /// The critics.
+    pub members: Vec<Member>,
+}
+
+impl Member {
+    /// Log ratios of pairs of rows.
+    pub fn log_ratios(
+        &self,
+        estimator: &Estimator,
+        inputs: &Inputs,
+        pairs: impl Iterator<Item = (u32, u32)>,
+    ) -> Vec<f32> {
+        let (plan, _) = critic_plan(estimator, &self.recipe);
+        let mut scores =
+            PairScorer::new(&plan, inputs.dims).scores(&self.parameters, inputs, pairs);
+        scores.iter_mut().for_each(|score| *score = estimator.link().log_ratio(*score));
+        scores
+    }
+}
+
+impl FoldModel {
+    /// Log ratios of pairs of rows of a table.
+    pub fn log_ratios(
+        &self,
+        estimator: &Estimator,
+        x: &[Column],
+        y: &[Column],
+        pairs: &[(u32, u32)],
+    ) -> Vec<f32> {
+        let n = x.first().map_or(0, Column::len);
+        let mut sums = vec![0f32; pairs.len()];
+        for member in &self.members {
+            let inputs = member.map.apply(x, y, n);
+            let ratios = member.log_ratios(estimator, &inputs, pairs.iter().copied());
+            for (sum, ratio) in sums.iter_mut().zip(ratios) {
+                *sum += member.weight as f32 * ratio;
+            }
+        }
+        sums
+    }
+}

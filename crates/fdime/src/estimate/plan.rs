@@ -1,0 +1,109 @@
+//! A plan for finite data: everything that decides the numbers but the data.
+
+use super::folds::RowOrder;
+use super::method::Method;
+use super::recipe::{Portfolio, Recipe};
+use crate::error::{Error, Result, invalid, unknown_name};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// How much work goes into an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effort {
+    /// A few seconds: one small recipe.
+    Quick,
+    /// The portfolio, raced.
+    Default,
+    /// A larger portfolio, longer training, several seeds.
+    Max,
+}
+
+impl Effort {
+    /// Every effort.
+    pub const ALL: [Effort; 3] = [Effort::Quick, Effort::Default, Effort::Max];
+
+    /// The name used in plans and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effort::Quick => "quick",
+            Effort::Default => "default",
+            Effort::Max => "max",
+        }
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Effort {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Effort::ALL
+            .into_iter()
+            .find(|effort| effort.name() == name)
+            .ok_or_else(|| unknown_name("effort", name, Effort::ALL.map(Effort::name)))
+    }
+}
+
+/// Everything that decides an estimate but the data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EstimatePlan {
+    /// How to estimate.
+    pub method: Method,
+    /// The recipes, and how they are chosen from.
+    pub portfolio: Portfolio,
+    /// Folds of cross-fitting.
+    pub folds: usize,
+    /// Whether rows are exchangeable or a series.
+    pub order: RowOrder,
+    /// Permutations (or shifts, of a series) of the test of independence.
+    pub permutations: usize,
+    /// The seed of folds, parameters and permutations.
+    pub seed: u64,
+}
+
+impl EstimatePlan {
+    /// The plan for a method and an effort.
+    pub fn new(method: Method, effort: Effort) -> Self {
+        let portfolio = match method {
+            Method::GaussianCopula => Portfolio::single(Recipe::gaussian_copula()),
+            Method::Cca => Portfolio::single(Recipe::cca()),
+            _ => Portfolio::new(effort),
+        };
+        EstimatePlan {
+            method,
+            portfolio,
+            folds: 5,
+            order: RowOrder::Exchangeable,
+            permutations: 999,
+            seed: 0,
+        }
+    }
+
+    /// Refuses what cannot be run on `rows` rows, naming the parameter.
+    pub fn check(&self, rows: usize) -> Result<()> {
+        if !(2..=20).contains(&self.folds) {
+            return Err(invalid("folds", self.folds, "between 2 and 20"));
+        }
+        if rows < 4 * self.folds || rows < 20 {
+            let expected = format!("{rows} rows are too few for it; at least 4 rows for each fold");
+            return Err(invalid("folds", self.folds, expected));
+        }
+        if !(19..=1_000_000).contains(&self.permutations) {
+            return Err(invalid("permutations", self.permutations, "between 19 and 1000000"));
+        }
+        if let RowOrder::Series { gap } = self.order
+            && gap > rows / 20
+        {
+            let expected = format!("at most a twentieth of the {rows} rows");
+            return Err(invalid("blocks", gap, expected));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,385 @@
+//! Columns as a network likes them. Everything is fitted on training rows alone.
+
+use crate::data::{Column, Values};
+use crate::error::{Error, Result, unknown_name};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal};
+use std::{fmt, str::FromStr};
+
+/// How continuous columns are scaled. Mutual information does not change under any of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaling {
+    /// (v - mean) / standard deviation
+    Standard,
+    /// Normal scores of the ranks, interpolated between training values.
+    Gaussian,
+    /// asinh((v - median) / quartile distance): like the logarithm in heavy tails.
+    Asinh,
+}
+
+impl Scaling {
+    /// Every scaling.
+    pub const ALL: [Scaling; 3] = [Scaling::Standard, Scaling::Gaussian, Scaling::Asinh];
+
+    /// The name used in plans and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scaling::Standard => "standard",
+            Scaling::Gaussian => "gaussian",
+            Scaling::Asinh => "asinh",
+        }
+    }
+}
+
+impl fmt::Display for Scaling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Scaling {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Scaling::ALL
+            .into_iter()
+            .find(|scaling| scaling.name() == name)
+            .ok_or_else(|| unknown_name("scaling", name, Scaling::ALL.map(Scaling::name)))
+    }
+}
+
+/// The most values that normal scores are interpolated between.
+const MOST_KNOTS: usize = 1024;
+
+/// The fitted map of one column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColumnScaler {
+    /// (v - center) / scale
+    Affine {
+        /// The mean.
+        center: f64,
+        /// The standard deviation.
+        scale: f64,
+    },
+    /// asinh((v - center) / scale)
+    Asinh {
+        /// The median.
+        center: f64,
+        /// The quartile distance.
+        scale: f64,
+    },
+    /// Linear between (value, score) knots in ascending order, constant outside.
+    Scores {
+        /// Training values.
+        values: Vec<f64>,
+        /// Their normal scores.
+        scores: Vec<f64>,
+    },
+    /// One indicator for every level that the training rows know.
+    OneHot {
+        /// The names of the levels.
+        labels: Vec<String>,
+    },
+}
+
+impl ColumnScaler {
+    fn fit(column: &Column, rows: &[u32], scaling: Scaling) -> Self {
+        let values = match &column.values {
+            Values::Discrete { labels, .. } => {
+                return ColumnScaler::OneHot { labels: labels.clone() };
+            }
+            Values::Continuous(values) => values,
+        };
+        let sorted = sorted_values(values, rows);
+        let n = sorted.len();
+        let positive = |scale: f64| if scale.is_finite() && scale > 0.0 { scale } else { 1.0 };
+        match scaling {
+            Scaling::Standard => {
+                // A common factor keeps the squares of very large values finite.
+                let largest = positive(sorted[0].abs().max(sorted[n - 1].abs()));
+                let mean = sorted.iter().map(|v| v / largest).sum::<f64>() / n as f64;
+                let variance =
+                    sorted.iter().map(|v| (v / largest - mean).powi(2)).sum::<f64>() / n as f64;
+                let scale = positive(variance.sqrt() * largest);
+                ColumnScaler::Affine { center: mean * largest, scale }
+            }
+            Scaling::Asinh => {
+                let (center, scale) = median_and_spread(&sorted);
+                ColumnScaler::Asinh { center, scale }
+            }
+            Scaling::Gaussian => normal_scores(&sorted),
+        }
+    }
+
+    /// The number of inputs it makes.
+    pub fn width(&self) -> usize {
+        match self {
+            ColumnScaler::OneHot { labels } => labels.len(),
+            _ => 1,
+        }
+    }
+
+    fn is_continuous(&self) -> bool {
+        !matches!(self, ColumnScaler::OneHot { .. })
+    }
+
+    fn number(&self, value: f64) -> f32 {
+        (match self {
+            ColumnScaler::Affine { center, scale } => (value - center) / scale,
+            ColumnScaler::Asinh { center, scale } => ((value - center) / scale).asinh(),
+            ColumnScaler::Scores { values, scores } => interpolate(values, scores, value),
+            ColumnScaler::OneHot { .. } => 0.0,
+        })
+        // A value far outside what training saw must not overflow single precision.
+        .clamp(-1e6, 1e6) as f32
+    }
+}
+
+fn sorted_values(values: &[f64], rows: &[u32]) -> Vec<f64> {
+    let mut sorted: Vec<f64> = rows.iter().map(|&row| values[row as usize]).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+/// The median and half the distance of the quartiles: they exist however heavy the tails.
+fn median_and_spread(sorted: &[f64]) -> (f64, f64) {
+    let quantile = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+    // Columns that hardly vary around the median have wider quantiles to go by.
+    let spread = [0.25, 0.1, 0.02, 0.0]
+        .into_iter()
+        .map(|tail| quantile(1.0 - tail) / 2.0 - quantile(tail) / 2.0)
+        .find(|spread| spread.is_finite() && *spread > 0.0);
+    (quantile(0.5), spread.unwrap_or(1.0))
+}
+
+/// Phi^-1 of the mid-ranks; equal values share a score. Knots are spread evenly over the scores.
+fn normal_scores(sorted: &[f64]) -> ColumnScaler {
+    let n = sorted.len() as f64;
+    let normal = Normal::standard();
+    let (mut values, mut scores) = (Vec::new(), Vec::new());
+    let mut start = 0;
+    let spacing = 2.0 * -normal.inverse_cdf(0.5 / n) / MOST_KNOTS as f64;
+    while start < sorted.len() {
+        let end = start + sorted[start..].partition_point(|v| *v <= sorted[start]);
+        let score = normal.inverse_cdf((start + end) as f64 / (2.0 * n));
+        let last = end == sorted.len();
+        if last || scores.last().is_none_or(|before| score - before >= spacing) {
+            values.push(sorted[start]);
+            scores.push(score);
+        }
+        start = end.max(start + 1);
+    }
+    ColumnScaler::Scores { values, scores }
+}
+
+fn interpolate(values: &[f64], scores: &[f64], value: f64) -> f64 {
+    let above = values.partition_point(|v| *v < value);
+    if above == 0 {
+        return scores.first().copied().unwrap_or(0.0);
+    }
+    if above == values.len() {
+        return scores[above - 1];
+    }
+    // Halves keep the distance of huge values finite.
+    let (low, high) = (values[above - 1] / 2.0, values[above] / 2.0);
+    let share = (value / 2.0 - low) / (high - low);
+    scores[above - 1] + share * (scores[above] - scores[above - 1])
+}
+
+/// The fitted maps of x or of y.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SideScaler {
+    /// One for every column.
+    pub columns: Vec<ColumnScaler>,
+    /// The radius as one more input, if it is wanted.
+    pub radius: Option<Radius>,
+}
+
+/// ln(1 + |v|^2) over the continuous columns, each less its median and divided by its spread. Heavy
+/// tails and rotations depend on it, and a network takes long to build it from the coordinates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Radius {
+    /// (median, spread) of every continuous column.
+    columns: Vec<(f64, f64)>,
+}
+
+impl Radius {
+    fn fit(columns: &[Column], rows: &[u32]) -> Option<Self> {
+        let columns: Vec<(f64, f64)> = continuous(columns)
+            .map(|values| median_and_spread(&sorted_values(values, rows)))
+            .collect();
+        (!columns.is_empty()).then_some(Radius { columns })
+    }
+
+    /// The radius of every row.
+    fn apply(&self, columns: &[Column], n: usize) -> Vec<f32> {
+        let mut squares = vec![0f64; n];
+        for (values, (center, spread)) in continuous(columns).zip(&self.columns) {
+            for (square, value) in squares.iter_mut().zip(values) {
+                *square += ((value - center) / spread).powi(2);
+            }
+        }
+        squares.into_iter().map(|square| square.min(f64::MAX).ln_1p() as f32).collect()
+    }
+}
+
+fn continuous(columns: &[Column]) -> impl Iterator<Item = &Vec<f64>> {
+    columns.iter().filter_map(|column| match &column.values {
+        Values::Continuous(values) => Some(values),
+        Values::Discrete { .. } => None,
+    })
+}
+
+impl SideScaler {
+    /// Fits the columns' maps on these rows.
+    pub fn fit(columns: &[Column], rows: &[u32], scaling: Scaling, radial: bool) -> Self {
+        SideScaler {
+            columns: columns.iter().map(|column| ColumnScaler::fit(column, rows, scaling)).collect(),
+            radius: if radial { Radius::fit(columns, rows) } else { None },
+        }
+    }
+
+    /// The number of inputs.
+    pub fn width(&self) -> usize {
+        self.columns.iter().map(ColumnScaler::width).sum::<usize>()
+            + usize::from(self.radius.is_some())
+    }
+
+    /// The number of continuous columns.
+    pub fn continuous(&self) -> usize {
+        self.columns.iter().filter(|column| column.is_continuous()).count()
+    }
+
+    /// The inputs of all rows, row-major.
+    pub fn apply(&self, columns: &[Column], n: usize) -> Vec<f32> {
+        let width = self.width();
+        let mut inputs = vec![0f32; n * width];
+        let mut first = 0;
+        for (scaler, column) in self.columns.iter().zip(columns) {
+            match &column.values {
+                Values::Continuous(values) => {
+                    for (row, value) in inputs.chunks_exact_mut(width).zip(values) {
+                        row[first] = scaler.number(*value);
+                    }
+                }
+                Values::Discrete { codes, labels } => {
+                    // Levels are matched by name: another table may number them otherwise.
+                    let ColumnScaler::OneHot { labels: known } = scaler else { continue };
+                    let place: Vec<Option<usize>> = labels
+                        .iter()
+                        .map(|label| known.iter().position(|name| name == label))
+                        .collect();
+                    for (row, code) in inputs.chunks_exact_mut(width).zip(codes) {
+                        if let Some(Some(place)) = place.get(*code as usize) {
+                            row[first + place] = 1.0;
+                        }
+                    }
+                }
+            }
+            first += scaler.width();
+        }
+        if let Some(radius) = &self.radius {
+            for (row, radius) in inputs.chunks_exact_mut(width).zip(radius.apply(columns, n)) {
+                row[width - 1] = radius;
+            }
+        }
+        inputs
+    }
+
+    /// The continuous columns of all rows, row-major, without anything else.
+    pub fn apply_continuous(&self, columns: &[Column], n: usize) -> Vec<f32> {
+        let width = self.continuous();
+        let mut scores = vec![0f32; n * width];
+        let scalers = self.columns.iter().filter(|scaler| scaler.is_continuous());
+        let numbers = scalers.zip(continuous(columns));
+        for (place, (scaler, values)) in numbers.enumerate() {
+            for (row, value) in scores.chunks_exact_mut(width).zip(values) {
+                row[place] = scaler.number(*value);
+            }
+        }
+        scores
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(values: Vec<f64>) -> Column {
+        Column { name: "v".into(), values: Values::Continuous(values) }
+    }
+
+    fn scaled(values: Vec<f64>, train: usize, scaling: Scaling) -> Vec<f32> {
+        let n = values.len();
+        let columns = [column(values)];
+        let rows: Vec<u32> = (0..train as u32).collect();
+        SideScaler::fit(&columns, &rows, scaling, false).apply(&columns, n)
+    }
+
+    #[test]
+    fn every_scaling_is_increasing_and_finite_whatever_the_values() {
+        for values in [
+            vec![-1e300, -1.0, 0.0, 1e-300, 2.0, 1e308],
+            vec![1.0, 1.0, 1.0, 2.0, 3.0, 4.0],
+            (0..6).map(|k| f64::from(k).powi(9)).collect(),
+        ] {
+            for scaling in Scaling::ALL {
+                let out = scaled(values.clone(), 5, scaling);
+                assert!(out.iter().all(|v| v.is_finite()), "{scaling}: {out:?}");
+                assert!(out.windows(2).all(|p| p[0] <= p[1]), "{scaling}: {out:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn normal_scores_depend_on_ranks_alone_and_interpolate() {
+        let plain: Vec<f64> = (0..99).map(f64::from).collect();
+        let cubed = plain.iter().map(|v| v.powi(3)).collect();
+        assert_eq!(scaled(plain, 99, Scaling::Gaussian), scaled(cubed, 99, Scaling::Gaussian));
+        let between = scaled(vec![0.0, 1.0, 2.0, 3.0, 1.5, -9.0, 9.0], 4, Scaling::Gaussian);
+        assert!(between[4].abs() < 1e-6, "the middle has score 0");
+        assert_eq!((between[5], between[6]), (between[0], between[3]), "constant outside");
+        let tied = scaled(vec![0.0, 0.0, 1.0, 1.0], 4, Scaling::Gaussian);
+        assert_eq!((tied[0], tied[2]), (tied[1], -tied[0]));
+    }
+
+    #[test]
+    fn knots_stay_few_and_the_map_close() {
+        let values: Vec<f64> = (0..50_000).map(|k| f64::from(k).sin() * 3.0).collect();
+        let columns = [column(values)];
+        let rows: Vec<u32> = (0..50_000).collect();
+        let scaler = SideScaler::fit(&columns, &rows, Scaling::Gaussian, false);
+        let ColumnScaler::Scores { values: knots, .. } = &scaler.columns[0] else { panic!() };
+        assert!(knots.len() <= MOST_KNOTS + 1);
+        let mut out = scaler.apply(&columns, 50_000);
+        out.sort_by(f32::total_cmp);
+        let normal = Normal::standard();
+        for (rank, score) in out.iter().enumerate().step_by(997) {
+            let exact = normal.inverse_cdf((rank as f64 + 0.5) / 50_000.0);
+            assert!((f64::from(*score) - exact).abs() < 0.01, "rank {rank}");
+        }
+    }
+
+    #[test]
+    fn levels_become_indicators_by_name_and_unknown_ones_nothing() {
+        let discrete = |codes: Vec<u32>, labels: &[&str]| Column {
+            name: "c".into(),
+            values: Values::Discrete {
+                codes,
+                labels: labels.iter().map(ToString::to_string).collect(),
+            },
+        };
+        let train = [discrete(vec![0, 1, 1], &["a", "b"]), column(vec![1.0, 2.0, 3.0])];
+        let scaler = SideScaler::fit(&train, &[0, 1, 2], Scaling::Standard, true);
+        assert_eq!((scaler.width(), scaler.continuous()), (4, 1));
+        let out = scaler.apply(&train, 3);
+        assert_eq!((&out[..2], &out[4..6]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
+        // Medians and quartiles of 1, 2, 3 are 2 and 1, 3.
+        assert!((out[3] - 1f32.ln_1p()).abs() < 1e-6, "the radius of the continuous part");
+        let other = [discrete(vec![0, 1], &["b", "z"]), column(vec![2.0, 2.0])];
+        let out = scaler.apply(&other, 2);
+        assert_eq!((&out[..2], &out[4..6]), (&[0.0, 1.0][..], &[0.0, 0.0][..]));
+    }
+}

@@ -1,0 +1,317 @@
+//! Whether to believe an estimate, in plain words and with reasons.
+
+use super::result::{Baselines, FoldFigures};
+use crate::data::{Column, Values};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// How far an estimate can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reliability {
+    /// Something is wrong; the reasons say what.
+    Doubtful,
+    /// Usable, with the reasons in mind.
+    Fair,
+    /// Nothing speaks against it.
+    Good,
+}
+
+impl fmt::Display for Reliability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reliability::Doubtful => "doubtful",
+            Reliability::Fair => "fair",
+            Reliability::Good => "good",
+        })
+    }
+}
+
+/// Something that speaks against an estimate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reason {
+    /// A short name that does not change between versions.
+    pub code: String,
+    /// How far the estimate can be trusted because of it.
+    pub limits_to: Reliability,
+    /// What it is and what to do, in a sentence.
+    pub text: String,
+}
+
+/// The judgement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The lowest that a reason allows.
+    pub reliability: Reliability,
+    /// The reasons, the gravest first.
+    pub reasons: Vec<Reason>,
+}
+
+/// What is looked at.
+pub(super) struct Evidence<'a> {
+    pub(super) x: &'a [Column],
+    pub(super) y: &'a [Column],
+    pub(super) rows: usize,
+    /// Before it was cut off at 0.
+    pub(super) mi: f64,
+    pub(super) standard_error: f64,
+    /// The Donsker-Varadhan readout.
+    pub(super) lower_bound: Option<f64>,
+    pub(super) folds: &'a [FoldFigures],
+    pub(super) baselines: &'a Baselines,
+}
+
+/// Fewer rows than this say little.
+const FEW_ROWS: usize = 200;
+
+impl Verdict {
+    pub(super) fn new(evidence: &Evidence) -> Self {
+        let checks: [fn(&Evidence) -> Option<Reason>; 9] = [
+            near_the_limit,
+            above_the_entropy,
+            below_the_plain_readout,
+            folds_disagree,
+            overfitted,
+            baselines_see_more,
+            duplicated_rows,
+            tied_values,
+            few_rows,
+        ];
+        let mut reasons: Vec<Reason> = checks.iter().filter_map(|check| check(evidence)).collect();
+        reasons.sort_by_key(|reason| reason.limits_to);
+        let reliability = reasons.first().map_or(Reliability::Good, |reason| reason.limits_to);
+        Verdict { reliability, reasons }
+    }
+}
+
+fn reason(code: &str, limits_to: Reliability, text: String) -> Option<Reason> {
+    Some(Reason { code: code.into(), limits_to, text })
+}
+
+/// No method can certify more than about ln n nats from n rows without assuming a model: no event
+/// rarer than 1/n is seen.
+fn near_the_limit(evidence: &Evidence) -> Option<Reason> {
+    let limit = (evidence.rows as f64).ln();
+    let limits_to = match evidence.mi / limit {
+        share if share > 0.9 => Reliability::Doubtful,
+        share if share > 0.6 => Reliability::Fair,
+        _ => return None,
+    };
+    reason(
+        "near-ln-n",
+        limits_to,
+        format!(
+            "the estimate is near ln n = {limit:.2} nats, about the most that {} rows can \
+             certify without a model; take more rows",
+            evidence.rows
+        ),
+    )
+}
+
+/// The entropy of a side whose columns are all discrete, by its observed frequencies.
+fn entropy(columns: &[Column], rows: usize) -> Option<f64> {
+    let codes: Vec<&Vec<u32>> = columns
+        .iter()
+        .map(|column| match &column.values {
+            Values::Discrete { codes, .. } => Some(codes),
+            Values::Continuous(_) => None,
+        })
+        .collect::<Option<_>>()?;
+    let mut counts: HashMap<Vec<u32>, f64> = HashMap::new();
+    for row in 0..rows {
+        *counts.entry(codes.iter().map(|codes| codes[row]).collect()).or_default() += 1.0;
+    }
+    let n = rows as f64;
+    Some(counts.values().map(|count| -count / n * (count / n).ln()).sum())
+}
+
+fn above_the_entropy(evidence: &Evidence) -> Option<Reason> {
+    let sides = [("x", evidence.x), ("y", evidence.y)];
+    let (side, bound) = sides
+        .into_iter()
+        .filter_map(|(side, columns)| Some((side, entropy(columns, evidence.rows)?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))?;
+    if evidence.mi - 2.0 * evidence.standard_error <= bound {
+        return None;
+    }
+    reason(
+        "above-entropy",
+        Reliability::Doubtful,
+        format!("{side} holds only {bound:.3} nats (its entropy), and no more can be shared"),
+    )
+}
+
+fn below_the_plain_readout(evidence: &Evidence) -> Option<Reason> {
+    let gap = evidence.mi - evidence.lower_bound?;
+    let limits_to = match gap / evidence.mi.max(0.2) {
+        share if share > 0.5 => Reliability::Doubtful,
+        share if share > 0.2 => Reliability::Fair,
+        _ => return None,
+    };
+    reason(
+        "lower-bound",
+        limits_to,
+        format!(
+            "the Donsker-Varadhan readout of the same critic is {gap:.2} nats lower: the ratio \
+             is not well normalised"
+        ),
+    )
+}
+
+/// Fold means that scatter more than their rows explain.
+fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
+    let k = evidence.folds.len() as f64;
+    if k < 2.0 {
+        return None;
+    }
+    let mean = evidence.folds.iter().map(|fold| fold.mi_nats).sum::<f64>() / k;
+    let spread =
+        (evidence.folds.iter().map(|f| (f.mi_nats - mean).powi(2)).sum::<f64>() / (k - 1.0)).sqrt();
+    let by_rows = evidence.folds.iter().map(|fold| fold.standard_error).sum::<f64>() / k;
+    let relative = spread / evidence.mi.abs().max(0.1);
+    if !(spread > 2.5 * by_rows && relative > 0.1) {
+        return None;
+    }
+    let limits_to = if relative > 0.3 { Reliability::Doubtful } else { Reliability::Fair };
+    let range = |best: fn(f64, f64) -> f64, start: f64| {
+        evidence.folds.iter().map(|fold| fold.mi_nats).fold(start, best)
+    };
+    reason(
+        "folds-disagree",
+        limits_to,
+        format!(
+            "folds disagree: from {:.2} to {:.2} nats, more than chance explains; are the rows in \
+             time order (--blocks)?",
+            range(f64::min, f64::INFINITY),
+            range(f64::max, f64::NEG_INFINITY)
+        ),
+    )
+}
+
+fn overfitted(evidence: &Evidence) -> Option<Reason> {
+    if evidence.folds.is_empty() {
+        return None;
+    }
+    let k = evidence.folds.len() as f64;
+    let train = evidence.folds.iter().map(|fold| fold.train_mi_nats).sum::<f64>() / k;
+    let gap = train - evidence.mi;
+    let limits_to = match gap / evidence.mi.max(0.2) {
+        share if share > 1.0 => Reliability::Doubtful,
+        share if share > 0.35 => Reliability::Fair,
+        _ => return None,
+    };
+    reason(
+        "training-above-held-out",
+        limits_to,
+        format!(
+            "critics find {train:.2} nats in their training rows and {:.2} in others: there are \
+             too few rows for these columns, and the true value is likely to be higher",
+            evidence.mi
+        ),
+    )
+}
+
+fn baselines_see_more(evidence: &Evidence) -> Option<Reason> {
+    let (name, value) = [
+        ("the Gaussian copula", evidence.baselines.gaussian_copula_nats),
+        ("KSG", evidence.baselines.ksg_nats),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let gap = value - evidence.mi;
+    if gap <= (0.25 * evidence.mi).max(0.1) + 3.0 * evidence.standard_error {
+        return None;
+    }
+    let limits_to =
+        if gap > evidence.mi.max(0.2) { Reliability::Doubtful } else { Reliability::Fair };
+    reason(
+        "baseline-above",
+        limits_to,
+        format!("{name} finds {value:.2} nats, {gap:.2} more; try --effort max"),
+    )
+}
+
+/// Rows that are copies of others, among continuous columns, leak from training into test rows.
+fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
+    let columns = || evidence.x.iter().chain(evidence.y);
+    if !columns().any(|column| matches!(column.values, Values::Continuous(_))) {
+        return None;
+    }
+    let mut seen: HashMap<u64, ()> = HashMap::with_capacity(evidence.rows);
+    let mut copies = 0;
+    for row in 0..evidence.rows {
+        let mut hasher = DefaultHasher::new();
+        for column in columns() {
+            match &column.values {
+                Values::Continuous(values) => values[row].to_bits().hash(&mut hasher),
+                Values::Discrete { codes, .. } => codes[row].hash(&mut hasher),
+            }
+        }
+        copies += usize::from(seen.insert(hasher.finish(), ()).is_some());
+    }
+    let share = copies as f64 / evidence.rows as f64;
+    // Columns with few values repeat by chance; those with ties are told apart elsewhere.
+    if share < 0.01 || columns().any(has_ties) {
+        return None;
+    }
+    let limits_to = if share > 0.1 { Reliability::Doubtful } else { Reliability::Fair };
+    reason(
+        "duplicated-rows",
+        limits_to,
+        format!(
+            "{copies} rows ({:.0}%) are copies of others: they are both learnt from and scored, \
+             which raises the estimate; remove them",
+            100.0 * share
+        ),
+    )
+}
+
+/// Whether a continuous column takes few values.
+fn has_ties(column: &Column) -> bool {
+    let Values::Continuous(values) = &column.values else { return false };
+    let mut sorted = values.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.dedup();
+    sorted.len() < values.len() / 20 || sorted.len() <= 10
+}
+
+fn tied_values(evidence: &Evidence) -> Option<Reason> {
+    let tied: Vec<&str> = evidence
+        .x
+        .iter()
+        .chain(evidence.y)
+        .filter(|column| has_ties(column))
+        .map(|column| column.name.as_str())
+        .collect();
+    let first = tied.first()?;
+    let others = match tied.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    reason(
+        "ties",
+        Reliability::Good,
+        format!(
+            "column '{first}'{others} takes few values and is treated as a number; if its values \
+             are categories, name it in --discrete"
+        ),
+    )
+}
+
+fn few_rows(evidence: &Evidence) -> Option<Reason> {
+    if evidence.rows >= FEW_ROWS {
+        return None;
+    }
+    reason(
+        "few-rows",
+        Reliability::Fair,
+        format!(
+            "{} rows are few: a dependence can be missed, and the value is likely to be \
+             too low",
+            evidence.rows
+        ),
+    )
+}
