@@ -84,6 +84,7 @@ impl From<fdime::Error> for Failure {
                 flag(kind)
             )),
             Error::InvalidDivergence { .. } => Failure::Usage(format!("--estimator: {error}")),
+            Error::Data { .. } | Error::Selection { .. } => Failure::Usage(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
     }
