@@ -1,7 +1,7 @@
 use super::arrow_column::ArrowColumn;
 use super::frame::Column;
 use super::guard::without_panic;
-use super::source::Source;
+use super::source::{Checked, Source};
 use crate::error::{Error, Result};
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
@@ -23,6 +23,9 @@ pub(super) struct ArrowTable {
     messages: Vec<Extent>,
 }
 
+/// What the messages are about, and where those with data lie.
+type Contents = (Schema, Vec<Extent>);
+
 /// Where a message lies: its metadata, and right after it its body.
 #[derive(Clone, Copy)]
 struct Extent {
@@ -42,10 +45,7 @@ impl ArrowTable {
         Self::open(source, stream_messages)
     }
 
-    fn open(
-        source: Source,
-        find: fn(&Source) -> std::result::Result<(Schema, Vec<Extent>), String>,
-    ) -> Result<(Vec<String>, Self)> {
+    fn open(source: Source, find: fn(&Source) -> Checked<Contents>) -> Result<(Vec<String>, Self)> {
         let found = without_panic(|| find(&source)).flatten();
         let (schema, messages) = found.map_err(|reason| source.damaged("Arrow", reason))?;
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -81,7 +81,7 @@ impl ArrowTable {
         extent: &Extent,
         wanted: &[usize],
         dictionaries: &mut HashMap<i64, ArrayRef>,
-    ) -> std::result::Result<Vec<ArrayRef>, String> {
+    ) -> Checked<Vec<ArrayRef>> {
         let metadata = part(&self.source, extent.start, extent.metadata)?;
         let message = parse(flatbuffer(&metadata)?)?;
         let body = part(&self.source, extent.start + extent.metadata, extent.body)?;
@@ -107,7 +107,7 @@ impl ArrowTable {
 }
 
 /// The schema and the messages with data that a file's footer lists, dictionaries first.
-fn file_messages(source: &Source) -> std::result::Result<(Schema, Vec<Extent>), String> {
+fn file_messages(source: &Source) -> Checked<Contents> {
     let length = source.body.length();
     let tail_start = length.checked_sub(10).ok_or("it ends in its first bytes")?;
     let tail = part(source, tail_start, 10)?;
@@ -127,11 +127,11 @@ fn file_messages(source: &Source) -> std::result::Result<(Schema, Vec<Extent>), 
             body: size(block.bodyLength())?,
         })
     });
-    Ok((schema, extents.collect::<std::result::Result<_, String>>()?))
+    Ok((schema, extents.collect::<Checked<_>>()?))
 }
 
 /// The schema and the messages with data of a stream, in its order.
-fn stream_messages(source: &Source) -> std::result::Result<(Schema, Vec<Extent>), String> {
+fn stream_messages(source: &Source) -> Checked<Contents> {
     let (mut schema, mut extents, mut start) = (None, Vec::new(), 0);
     while start < source.body.length() {
         let (prefix, size) = message_size(source, start)?;
@@ -155,7 +155,7 @@ fn stream_messages(source: &Source) -> std::result::Result<(Schema, Vec<Extent>)
 }
 
 /// The lengths of a message's prefix and of its metadata.
-fn message_size(source: &Source, start: u64) -> std::result::Result<(u64, u64), String> {
+fn message_size(source: &Source, start: u64) -> Checked<(u64, u64)> {
     let number = |at: u64| {
         let bytes = part(source, at, 4)?;
         let bytes = bytes.as_slice().try_into().map_err(|_| "a message is cut off")?;
@@ -168,31 +168,28 @@ fn message_size(source: &Source, start: u64) -> std::result::Result<(u64, u64), 
 }
 
 /// A message's metadata without the prefix, which has 4 bytes in files from before 2019.
-fn flatbuffer(metadata: &[u8]) -> std::result::Result<&[u8], String> {
+fn flatbuffer(metadata: &[u8]) -> Checked<&[u8]> {
     let prefix = if metadata.starts_with(&CONTINUATION.to_le_bytes()) { 8 } else { 4 };
     metadata.get(prefix..).ok_or_else(|| "a message is cut off".to_string())
 }
 
-fn parse(flatbuffer: &[u8]) -> std::result::Result<arrow_ipc::Message<'_>, String> {
+fn parse(flatbuffer: &[u8]) -> Checked<arrow_ipc::Message<'_>> {
     arrow_ipc::root_as_message(flatbuffer).map_err(|error| error.to_string())
 }
 
-fn convert(schema: arrow_ipc::Schema<'_>) -> std::result::Result<Schema, String> {
+fn convert(schema: arrow_ipc::Schema<'_>) -> Checked<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
         return Err("its bytes are in the order of another kind of processor".into());
     }
     arrow_ipc::convert::try_fb_to_schema(schema).map_err(|error| error.to_string())
 }
 
-fn part(source: &Source, start: u64, length: u64) -> std::result::Result<Buffer, String> {
+fn part(source: &Source, start: u64, length: u64) -> Checked<Buffer> {
     Ok(Buffer::from(source.body.part(start, length).map_err(|error| error.to_string())?))
 }
 
 /// Refuses compressed buffers that claim to hold more than their codec can have put into them.
-fn check_lengths(
-    batch: &arrow_ipc::RecordBatch<'_>,
-    body: &[u8],
-) -> std::result::Result<(), String> {
+fn check_lengths(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<()> {
     // Zstandard repeats a byte 128 KiB long in 4 bytes, LZ4 packs less.
     const MOST: u64 = 1 << 16;
     if batch.compression().is_none() {

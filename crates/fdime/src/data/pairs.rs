@@ -1,6 +1,7 @@
 use super::frame::{Categories, Column, Frame, Values};
 use super::open::open;
 use super::select::{pair_columns, select};
+use super::source::Checked;
 use crate::error::{Error, Result, data_error, quote};
 use std::collections::HashSet;
 use std::path::Path;
@@ -91,11 +92,7 @@ pub fn load_pairs(
 }
 
 /// The rows in which every column has a value.
-fn complete_rows(
-    columns: &[Column],
-    rows: usize,
-    missing: MissingRows,
-) -> std::result::Result<Vec<usize>, String> {
+fn complete_rows(columns: &[Column], rows: usize, missing: MissingRows) -> Checked<Vec<usize>> {
     let incomplete = |row: &usize| columns.iter().find(|column| column.is_missing(*row));
     if missing == MissingRows::Refuse
         && let Some((row, column)) = (0..rows).find_map(|row| Some((row, incomplete(&row)?)))
@@ -150,7 +147,7 @@ fn keep_rows(column: &mut Column, kept: &[usize]) {
 }
 
 /// Refuses columns that say nothing, or that name the rows.
-fn check(column: &Column, rows: usize) -> std::result::Result<(), String> {
+fn check(column: &Column, rows: usize) -> Checked<()> {
     let name = quote(&column.name);
     let constant = match &column.values {
         Values::Continuous(values) => values.iter().all(|value| *value == values[0]),
@@ -178,7 +175,7 @@ fn check(column: &Column, rows: usize) -> std::result::Result<(), String> {
 }
 
 /// Text that has to be numbers.
-fn to_numbers(column: &mut Column) -> std::result::Result<(), String> {
+fn to_numbers(column: &mut Column) -> Checked<()> {
     let Values::Discrete { codes, labels } = &column.values else { return Ok(()) };
     let numbers: Vec<Option<f64>> = labels
         .iter()
@@ -198,7 +195,7 @@ fn to_numbers(column: &mut Column) -> std::result::Result<(), String> {
 }
 
 /// Numbers that are categories.
-fn to_categories(column: &mut Column) -> std::result::Result<(), String> {
+fn to_categories(column: &mut Column) -> Checked<()> {
     let Values::Continuous(values) = &column.values else { return Ok(()) };
     // 0 and -0 are one category.
     let bits = |value: &f64| (value + 0.0).to_bits();

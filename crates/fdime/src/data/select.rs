@@ -1,5 +1,6 @@
 //! Which columns of a table are meant.
 
+use super::source::Checked;
 use crate::error::{Error, Result, quote, unknown_name};
 
 /// The positions (from 0) of the columns that a selector names, in its order and each once.
@@ -110,7 +111,7 @@ fn named_sides(names: &[String]) -> Option<(Vec<usize>, Vec<usize>)> {
 }
 
 /// The columns that one item of a selector names.
-fn resolve(names: &[String], item: &str) -> std::result::Result<Vec<usize>, String> {
+fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
     if item.is_empty() {
         return Err("there is an empty name between its commas".into());
     }
@@ -146,7 +147,7 @@ fn resolve(names: &[String], item: &str) -> std::result::Result<Vec<usize>, Stri
 }
 
 /// The column with exactly this name.
-fn by_name(names: &[String], wanted: &str) -> std::result::Result<Option<usize>, String> {
+fn by_name(names: &[String], wanted: &str) -> Checked<Option<usize>> {
     let found: Vec<usize> = (0..names.len()).filter(|index| names[*index] == wanted).collect();
     match found[..] {
         [] => Ok(None),
@@ -177,11 +178,7 @@ fn position_range(item: &str, columns: usize) -> Option<(usize, usize)> {
     }
 }
 
-fn check_range(
-    first: usize,
-    last: usize,
-    columns: usize,
-) -> std::result::Result<Vec<usize>, String> {
+fn check_range(first: usize, last: usize, columns: usize) -> Checked<Vec<usize>> {
     let beyond = [first, last].into_iter().find(|position| !(1..=columns).contains(position));
     match beyond {
         Some(position) => {

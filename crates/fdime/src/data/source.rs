@@ -7,6 +7,9 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
+/// A value, or what is wrong, said before the file it is in is named.
+pub(super) type Checked<T> = std::result::Result<T, String>;
+
 /// A table's bytes and what to call them when something is wrong.
 pub(super) struct Source {
     /// The file as it was named, or "standard input".
