@@ -91,6 +91,7 @@ impl From<fdime::Error> for Failure {
             )),
             Error::InvalidDivergence { .. } => Failure::Usage(format!("--estimator: {error}")),
             Error::Interrupted => Failure::Interrupted,
+            Error::Data { .. } | Error::Selection { .. } => Failure::Usage(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
     }

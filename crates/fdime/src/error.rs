@@ -52,14 +52,6 @@ pub enum Error {
         /// The estimator.
         estimator: String,
     },
-    /// Something is wrong with a file that was read.
-    #[error("{file}: {problem}")]
-    Data {
-        /// The file.
-        file: String,
-        /// What is wrong, where, and what to do.
-        problem: String,
-    },
     /// A file that could not be written.
     #[error("cannot write {path}: {reason}")]
     Write {
@@ -67,6 +59,24 @@ pub enum Error {
         path: String,
         /// What the system or the format says.
         reason: String,
+    },
+    /// A table that could not be read, or not be used as it is.
+    #[error("{file}: {problem}")]
+    Data {
+        /// The file, or "standard input".
+        file: String,
+        /// Where in it, what is wrong there, and what to do; one line.
+        problem: String,
+    },
+    /// A choice of columns that does not fit the table.
+    #[error("{role} {selector}: {problem}")]
+    Selection {
+        /// What the columns were chosen for, as the user calls it.
+        role: String,
+        /// The choice as it was given.
+        selector: String,
+        /// What is wrong with it, and what would be right; one line.
+        problem: String,
     },
 }
 
@@ -95,6 +105,22 @@ pub(crate) fn invalid(
     expected: impl Into<String>,
 ) -> Error {
     Error::InvalidParameter { parameter, value: value.to_string(), expected: expected.into() }
+}
+
+/// An [`Error::Data`] in one line, whatever bytes of the file its problem quotes.
+pub(crate) fn data_error(file: &str, problem: impl std::fmt::Display) -> Error {
+    let problem = problem.to_string().replace(char::is_control, " ");
+    Error::Data { file: file.to_string(), problem }
+}
+
+/// A name or a cell of a table between quotes, short enough for a line.
+pub(crate) fn quote(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let mut shown: String = text.chars().take(LONGEST).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    format!("'{shown}'")
 }
 
 #[cfg(test)]

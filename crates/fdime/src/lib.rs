@@ -42,6 +42,7 @@ pub mod scores;
 pub mod train;
 
 pub use critic::{CriticKind, CriticPlan};
+pub use data::{MissingRows, PairTable, load_pairs};
 pub use divergence::{CustomDivergence, Divergence};
 pub use engine::{CpuEngine, Engine};
 pub use error::{Error, Result, unknown_name};

@@ -3,8 +3,8 @@ use super::{missing_rows, print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};
 use fdime::Nats;
-use fdime::data::{check_writable, load_saved_pairs};
-use fdime::estimate::SavedModel;
+use fdime::data::{check_writable, load_named};
+use fdime::estimate::{SavedColumn, SavedModel};
 use serde::Serialize;
 use std::io::Write;
 
@@ -24,7 +24,10 @@ pub fn run(args: &Apply) -> Outcome {
         check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
     }
     let model = SavedModel::load(&args.model)?;
-    let table = load_saved_pairs(&args.file, &model, missing)?;
+    let named = |columns: &[SavedColumn]| -> Vec<(String, bool)> {
+        columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()
+    };
+    let table = load_named(&args.file, &named(model.x()), &named(model.y()), missing)?;
     let ratios = model.log_ratios(&table.x, &table.y)?;
     let n = ratios.len() as f64;
     let mean = ratios.iter().sum::<f64>() / n;

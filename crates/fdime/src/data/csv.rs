@@ -1,6 +1,11 @@
+//! Delimited text: comma-, semicolon-, tab- or bar-separated values.
+
+use super::frame::{Categories, Column, Values, means_missing};
+use super::source::{BodyReader, Source};
 use super::{Table, write_whole};
-use crate::error::Result;
-use std::io::Write;
+use crate::error::{Result, quote};
+use csv::{ByteRecord, Reader, ReaderBuilder};
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Writes a table as comma-separated values with a header. Numbers are written so that reading
@@ -19,6 +24,191 @@ fn write_rows(file: &mut impl Write, table: &Table) -> std::io::Result<()> {
         writeln!(file)?;
     }
     Ok(())
+}
+
+/// Delimited text whose first lines were looked at.
+pub(super) struct TextTable {
+    source: Source,
+    delimiter: u8,
+    has_header: bool,
+    columns: usize,
+}
+
+impl TextTable {
+    /// Finds delimiter and header: the names of the columns, and the table.
+    pub(super) fn open(source: Source) -> Result<(Vec<String>, Self)> {
+        let sample = sample(&source)?;
+        let delimiter = find_delimiter(&sample);
+        let first = first_records(&sample, delimiter).into_iter().next();
+        let first = first.ok_or_else(|| source.fault("it has no rows"))?;
+        let has_header = is_header(&first);
+        let mut names = Vec::with_capacity(first.len());
+        for (index, cell) in first.iter().enumerate() {
+            let position = index + 1;
+            let name = std::str::from_utf8(cell.trim_ascii()).map_err(|_| {
+                source.fault(format!("field {position} of line 1 is not UTF-8; save it as UTF-8"))
+            })?;
+            let named = has_header && !name.is_empty();
+            names.push(if named { name.to_string() } else { position.to_string() });
+        }
+        let columns = names.len();
+        Ok((names, Self { source, delimiter, has_header, columns }))
+    }
+
+    /// Reads the wanted columns as numbers, and those that are none once more as text.
+    pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
+        let mut columns: Vec<Numbers> = wanted.iter().map(|_| Numbers::default()).collect();
+        self.for_each_row(|row, record| {
+            for (column, index) in columns.iter_mut().zip(wanted) {
+                column.push(row, record[*index].trim_ascii());
+            }
+            Ok(())
+        })?;
+        let mut texts: Vec<Option<Categories>> =
+            columns.iter().map(|column| column.is_text.then(Categories::default)).collect();
+        if texts.iter().any(Option::is_some) {
+            self.for_each_row(|row, record| {
+                for ((text, index), name) in texts.iter_mut().zip(wanted).zip(names) {
+                    let Some(text) = text else { continue };
+                    let cell = record[*index].trim_ascii();
+                    let label = std::str::from_utf8(cell).map_err(|_| {
+                        let name = quote(name);
+                        self.source.fault(format!(
+                            "column {name}, row {row} is not valid UTF-8; save the file as UTF-8"
+                        ))
+                    })?;
+                    text.push((!means_missing(cell)).then_some(label));
+                }
+                Ok(())
+            })?;
+        }
+        let columns = columns.into_iter().zip(texts).zip(names);
+        columns
+            .map(|((numbers, text), name)| {
+                let values = match (text, numbers.infinite) {
+                    (Some(text), _) => text.finish(),
+                    (None, None) => Values::Continuous(numbers.values),
+                    (None, Some(row)) => {
+                        return Err(self.source.fault(format!(
+                            "column {} has an infinite value in row {row}; remove it",
+                            quote(name)
+                        )));
+                    }
+                };
+                Ok(Column { name: name.to_string(), values })
+            })
+            .collect()
+    }
+
+    /// Goes over the rows of data; the first is row 1.
+    fn for_each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<()>) -> Result<()> {
+        let mut reader: Reader<BodyReader> = options(self.delimiter)
+            .has_headers(self.has_header)
+            .from_reader(self.source.body.reader());
+        let (mut record, mut row) = (ByteRecord::new(), 0);
+        while reader.read_byte_record(&mut record).map_err(|error| self.source.fault(error))? {
+            row += 1;
+            if record.len() != self.columns {
+                return Err(self.source.fault(format!(
+                    "row {row} has {} instead of {} fields; correct it, or quote fields that \
+                     contain {}",
+                    record.len(),
+                    self.columns,
+                    delimiter_name(self.delimiter)
+                )));
+            }
+            visit(row, &record)?;
+        }
+        Ok(())
+    }
+}
+
+/// A column as long as all its cells are numbers.
+#[derive(Default)]
+struct Numbers {
+    values: Vec<f64>,
+    infinite: Option<usize>,
+    is_text: bool,
+}
+
+impl Numbers {
+    fn push(&mut self, row: usize, cell: &[u8]) {
+        if self.is_text {
+            return;
+        }
+        match number(cell) {
+            _ if means_missing(cell) => self.values.push(f64::NAN),
+            Some(value) => {
+                if value.is_infinite() {
+                    self.infinite.get_or_insert(row);
+                }
+                self.values.push(value);
+            }
+            None => {
+                self.is_text = true;
+                self.values = Vec::new();
+            }
+        }
+    }
+}
+
+fn number(cell: &[u8]) -> Option<f64> {
+    std::str::from_utf8(cell).ok()?.parse().ok()
+}
+
+/// Rows of unequal length are reported here, where their number is known.
+fn options(delimiter: u8) -> ReaderBuilder {
+    let mut options = ReaderBuilder::new();
+    options.delimiter(delimiter).flexible(true).buffer_capacity(1 << 16);
+    options
+}
+
+/// The first lines.
+fn sample(source: &Source) -> Result<Vec<u8>> {
+    const LONGEST: u64 = 1 << 18;
+    let mut sample = Vec::new();
+    let read = source.body.reader().take(LONGEST).read_to_end(&mut sample);
+    read.map_err(|error| source.fault(error))?;
+    if source.body.length() > LONGEST {
+        // What follows the last line end is part of a row.
+        let end = sample.iter().rposition(|byte| *byte == b'\n').unwrap_or(sample.len());
+        sample.truncate(end);
+    }
+    Ok(sample)
+}
+
+fn first_records(sample: &[u8], delimiter: u8) -> Vec<ByteRecord> {
+    let mut reader = options(delimiter).has_headers(false).from_reader(sample);
+    reader.byte_records().map_while(std::result::Result::ok).take(100).collect()
+}
+
+/// The delimiter that cuts all rows into the same number of fields, the most of them; if none
+/// does, the one that cuts the first row into the most.
+fn find_delimiter(sample: &[u8]) -> u8 {
+    let fit = |delimiter: &u8| {
+        let records = first_records(sample, *delimiter);
+        let fields = records.first().map_or(0, ByteRecord::len);
+        let even = fields > 1 && records.iter().all(|record| record.len() == fields);
+        (even, fields)
+    };
+    // Of equals the last is taken.
+    [b'|', b';', b'\t', b','].into_iter().max_by_key(fit).unwrap_or(b',')
+}
+
+fn delimiter_name(delimiter: u8) -> &'static str {
+    match delimiter {
+        b'\t' => "tabs",
+        b';' => "semicolons",
+        b'|' => "bars",
+        _ => "commas",
+    }
+}
+
+/// The first row is a header unless a cell of it is a number or stands for a missing one. Empty
+/// cells do not tell: some programs leave the name of a first column of row numbers empty.
+fn is_header(first: &ByteRecord) -> bool {
+    let cells = || first.iter().map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty());
+    cells().next().is_some() && cells().all(|cell| number(cell).is_none() && !means_missing(cell))
 }
 
 #[cfg(test)]
@@ -40,5 +230,72 @@ mod tests {
             .collect();
         assert_eq!(read, values);
         assert!(text.starts_with("x,y\n"));
+    }
+
+    fn read(text: impl Into<bytes::Bytes>) -> Result<Vec<Column>> {
+        let (names, table) = TextTable::open(Source::from_bytes(text)?)?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let all: Vec<usize> = (0..names.len()).collect();
+        table.read(&all, &names)
+    }
+
+    fn numbers(name: &str, values: &[f64]) -> Column {
+        Column { name: name.into(), values: Values::Continuous(values.to_vec()) }
+    }
+
+    fn categories(name: &str, cells: &[Option<&str>]) -> Column {
+        let mut categories = Categories::default();
+        cells.iter().for_each(|cell| categories.push(*cell));
+        Column { name: name.into(), values: categories.finish() }
+    }
+
+    #[test]
+    fn delimiters_line_ends_and_quotes() {
+        let expected =
+            [numbers("a", &[1.5, -2e3]), categories("b", &[Some("x, y"), Some("z \"q\"")])];
+        for delimiter in [",", ";", "\t", "|"] {
+            for line_end in ["\n", "\r\n"] {
+                for mark in ["", "\u{feff}"] {
+                    let lines = ["a,b", "1.5,\"x, y\"", " -2e3 ,\"z \"\"q\"\"\""];
+                    let lines = lines.map(|line| line.replacen(',', delimiter, 1));
+                    let text = format!("{mark}{}{line_end}", lines.join(line_end));
+                    assert_eq!(read(text.clone()).unwrap(), expected, "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_header_columns_are_numbered() {
+        let expected = [numbers("1", &[1.0, 3.0]), numbers("2", &[2.0, 4.0])];
+        assert_eq!(read("1,2\n3,4").unwrap(), expected);
+        let expected =
+            [numbers("1", &[1.0, 2.0]), numbers("x", &[0.1, 0.2]), numbers("y", &[0.0, 1.0])];
+        assert_eq!(read(",x,y\n1,.1,0\n2,.2,1\n").unwrap(), expected);
+    }
+
+    #[test]
+    fn missing_cells_do_not_make_a_column_text() {
+        let expected = [
+            numbers("a", &[1.0, f64::NAN, f64::NAN, f64::NAN]),
+            categories("b", &[Some("u"), None, None, Some("5")]),
+        ];
+        assert_eq!(read("a,b\n1,u\nNA,?\nnull,none\n,5\n").unwrap(), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_place() {
+        for (text, expected) in [
+            (b"a,b\n1,2\n3\n".as_slice(), "row 2 has 1 instead of 2 fields"),
+            (b"a,b\n1,2\n3,1e999\n", "column 'b' has an infinite value in row 2"),
+            (b"a,b\n1,-inf\n", "column 'b' has an infinite value in row 1"),
+            (b"a,b\n1,x\n2,\xe9t\xe9\n", "column 'b', row 2 is not valid UTF-8"),
+            (b"a,\xe9\n1,2\n", "field 2 of line 1 is not UTF-8"),
+            (b"\n\n", "it has no rows"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+        }
+        assert!(read("a,b\ninf,1\nx,2").is_ok(), "a word among words");
     }
 }

@@ -1,12 +1,23 @@
-//! Tables on disk.
+//! Tables on disk: written whole, and read column by column.
 
+mod arrow_column;
+mod arrow_ipc;
 mod csv;
 mod frame;
+mod guard;
 mod npy;
+mod open;
+mod pairs;
+mod parquet;
+mod select;
+mod source;
 
 pub use csv::write_csv;
-pub use frame::{Column, Values};
+pub use frame::{Column, Frame, MISSING, Values};
 pub use npy::{write_npy, write_npz};
+pub use open::{Opened, open};
+pub use pairs::{MissingRows, PairTable, load_frame, load_named, load_pairs, pairs_of};
+pub use select::{glob_matches, pair_columns, select};
 
 use crate::error::{Error, Result};
 use std::io::{BufWriter, Write};

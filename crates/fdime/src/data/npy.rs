@@ -1,9 +1,12 @@
 //! NumPy's formats: NPY (one array) and NPZ (a zip archive of them).
 
+use super::frame::{Categories, Column, Values, means_missing, truth_label};
+use super::source::{BodyReader, Source};
 use super::write_whole;
 use crate::error::Result;
-use std::io::{Cursor, Write};
+use std::io::{BufReader, Cursor, Read, Write};
 use std::path::Path;
+use zip::ZipArchive;
 
 /// Writes rows x columns doubles, row-major, as NPY version 1.0.
 pub fn write_npy(path: &Path, values: &[f64], columns: usize) -> Result<()> {
@@ -42,6 +45,416 @@ fn write_array(file: &mut impl Write, values: &[f64], columns: usize) -> std::io
     Ok(())
 }
 
+/// The arrays of an NPY or NPZ file, of which the headers were read.
+pub(super) struct NumpyTable {
+    source: Source,
+    arrays: Vec<NamedArray>,
+}
+
+struct NamedArray {
+    /// Its entry in the archive, if it is in one.
+    entry: Option<usize>,
+    header: Header,
+}
+
+impl NumpyTable {
+    /// Opens an NPY file; its columns are named by their position.
+    pub(super) fn open_array(source: Source) -> Result<(Vec<String>, Self)> {
+        let header = Header::read(&mut source.body.buffered(), source.body.length())
+            .map_err(|problem| problem.of(&source, "NPY"))?;
+        let names = (1..=header.columns).map(|position| position.to_string()).collect();
+        let arrays = vec![NamedArray { entry: None, header }];
+        Ok((names, Self { source, arrays }))
+    }
+
+    /// Opens an NPZ file; the columns of the array `x` are `x1`, `x2`, ...
+    pub(super) fn open_archive(source: Source) -> Result<(Vec<String>, Self)> {
+        let mut archive = open_zip(&source)?;
+        let (mut names, mut arrays) = (Vec::new(), Vec::<NamedArray>::new());
+        for entry in 0..archive.len() {
+            let damaged = |error| source.damaged("NPZ", error);
+            let mut file = archive.by_index(entry).map_err(damaged)?;
+            let path = file.name().map_err(damaged)?.into_owned();
+            let Some(name) = path.strip_suffix(".npy") else { continue };
+            // Deflate packs at most 1032 bytes into one; an entry's own word for its size is not
+            // to be trusted.
+            let most = file.compressed_size().min(source.body.length()).saturating_mul(1032);
+            let most = most.min(file.size());
+            let header =
+                Header::read(&mut file, most).map_err(|problem| problem.of_array(&source, name))?;
+            if let Some(first) = arrays.first().filter(|first| first.header.rows != header.rows) {
+                return Err(source.fault(format!(
+                    "array '{name}' has {} rows, but the arrays before it have {}",
+                    header.rows, first.header.rows
+                )));
+            }
+            names.extend((1..=header.columns).map(|position| format!("{name}{position}")));
+            arrays.push(NamedArray { entry: Some(entry), header });
+        }
+        if arrays.is_empty() {
+            return Err(source.fault("it is a zip archive without NumPy arrays (.npy)"));
+        }
+        Ok((names, Self { source, arrays }))
+    }
+
+    /// Reads the wanted columns; arrays without one are not decompressed.
+    pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
+        let mut values: Vec<Option<Values>> = wanted.iter().map(|_| None).collect();
+        let mut first = 0;
+        for array in &self.arrays {
+            let last = first + array.header.columns;
+            let here: Vec<usize> =
+                (0..wanted.len()).filter(|slot| (first..last).contains(&wanted[*slot])).collect();
+            let columns: Vec<usize> = here.iter().map(|slot| wanted[*slot] - first).collect();
+            first = last;
+            if here.is_empty() {
+                continue;
+            }
+            let found = self.read_array(array, &columns).map_err(|problem| {
+                let slot = problem.column.and_then(|column| here.get(column));
+                problem.in_column(&self.source, slot.map(|slot| names[*slot]))
+            })?;
+            for (slot, column) in here.into_iter().zip(found) {
+                values[slot] = Some(column);
+            }
+        }
+        let columns = values.into_iter().flatten().zip(names);
+        Ok(columns.map(|(values, name)| Column { name: name.to_string(), values }).collect())
+    }
+
+    fn read_array(
+        &self,
+        array: &NamedArray,
+        columns: &[usize],
+    ) -> std::result::Result<Vec<Values>, Problem> {
+        let Some(entry) = array.entry else {
+            let mut reader = self.source.body.buffered();
+            skip(&mut reader, array.header.length)?;
+            return array.header.decode(&mut reader, columns);
+        };
+        let mut archive = open_zip(&self.source).map_err(Problem::damage)?;
+        let file = archive.by_index(entry).map_err(Problem::damage)?;
+        let mut reader = BufReader::new(file);
+        skip(&mut reader, array.header.length)?;
+        let values = array.header.decode(&mut reader, columns)?;
+        // The archive's checksum is compared at the end of the entry.
+        std::io::copy(&mut reader, &mut std::io::sink()).map_err(Problem::damage)?;
+        Ok(values)
+    }
+}
+
+fn open_zip(source: &Source) -> Result<ZipArchive<BufReader<BodyReader>>> {
+    ZipArchive::new(source.body.buffered()).map_err(|error| source.damaged("NPZ", error))
+}
+
+fn skip(reader: &mut impl Read, count: u64) -> std::result::Result<(), Problem> {
+    let skipped = std::io::copy(&mut reader.by_ref().take(count), &mut std::io::sink());
+    match skipped.map_err(Problem::damage)? {
+        skipped if skipped == count => Ok(()),
+        _ => Err(Problem::damage("it ends too early")),
+    }
+}
+
+/// What is wrong with an array: damage, or a kind of array that is not read.
+struct Problem {
+    text: String,
+    damage: bool,
+    /// Which of the wanted columns it is in.
+    column: Option<usize>,
+}
+
+impl Problem {
+    fn damage(reason: impl std::fmt::Display) -> Self {
+        Self { text: reason.to_string(), damage: true, column: None }
+    }
+
+    fn unsuitable(text: impl Into<String>) -> Self {
+        Self { text: text.into(), damage: false, column: None }
+    }
+
+    fn in_row(column: usize, row: usize, text: &str) -> Self {
+        let text = format!("has {text} in row {}; remove it", row + 1);
+        Self { text, damage: false, column: Some(column) }
+    }
+
+    fn of(self, source: &Source, format: &str) -> crate::Error {
+        match self.damage {
+            true => source.damaged(format, self.text),
+            false => source.fault(format!("the array {}", self.text)),
+        }
+    }
+
+    fn of_array(self, source: &Source, name: &str) -> crate::Error {
+        match self.damage {
+            true => source.damaged("NPZ", format!("array '{name}': {}", self.text)),
+            false => source.fault(format!("array '{name}' {}", self.text)),
+        }
+    }
+
+    fn in_column(self, source: &Source, column: Option<&str>) -> crate::Error {
+        match column {
+            Some(name) => {
+                source.fault(format!("column {} {}", crate::error::quote(name), self.text))
+            }
+            None => self.of(source, "NumPy"),
+        }
+    }
+}
+
+/// What an array's first bytes say, checked against the bytes that there are.
+struct Header {
+    item: Item,
+    column_after_column: bool,
+    rows: usize,
+    columns: usize,
+    /// The bytes before the data.
+    length: u64,
+}
+
+/// The type of an array's elements.
+#[derive(Clone, Copy)]
+struct Item {
+    kind: Kind,
+    width: usize,
+    big_endian: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Float,
+    Signed,
+    Unsigned,
+    Truth,
+    /// Characters of 4 bytes.
+    Unicode,
+    Bytes,
+}
+
+impl Header {
+    /// Reads a header in front of data; both together have at most `available` bytes.
+    fn read(reader: &mut impl Read, available: u64) -> std::result::Result<Self, Problem> {
+        let mut start = [0; 8];
+        reader.read_exact(&mut start).map_err(Problem::damage)?;
+        if !start.starts_with(b"\x93NUMPY") {
+            return Err(Problem::damage("it does not begin as NumPy arrays do"));
+        }
+        let mut size = [0; 4];
+        let size_width = match start[6] {
+            1 => 2,
+            2 | 3 => 4,
+            other => return Err(Problem::unsuitable(format!("has the unknown version {other}"))),
+        };
+        reader.read_exact(&mut size[..size_width]).map_err(Problem::damage)?;
+        let size = u64::from(u32::from_le_bytes(size));
+        let length = 8 + size_width as u64 + size;
+        let data = available.checked_sub(length);
+        let data = data.ok_or_else(|| Problem::damage("it ends within its header"))?;
+        let mut text = Vec::new();
+        reader.by_ref().take(size).read_to_end(&mut text).map_err(Problem::damage)?;
+        let text = String::from_utf8_lossy(&text);
+        let unclear = || Problem::damage("its header cannot be read");
+
+        let item = Item::parse(value_of(&text, "descr").ok_or_else(unclear)?)?;
+        let order = value_of(&text, "fortran_order").ok_or_else(unclear)?;
+        let shape = value_of(&text, "shape").and_then(shape_of).ok_or_else(unclear)?;
+        let (rows, columns) = match shape[..] {
+            [rows] => (rows, 1),
+            [rows, columns] => (rows, columns),
+            _ => {
+                let axes = shape.len();
+                return Err(Problem::unsuitable(format!(
+                    "has {axes} dimensions; only rows (1) or rows and columns (2) can be read"
+                )));
+            }
+        };
+        if rows == 0 || columns == 0 {
+            return Err(Problem::unsuitable(format!("is empty: {rows} rows, {columns} columns")));
+        }
+        let total = rows.checked_mul(columns).and_then(|count| count.checked_mul(item.width));
+        if total.is_none_or(|total| total as u64 > data) {
+            return Err(Problem::damage(format!(
+                "{rows} x {columns} values of {} bytes do not fit into {data} bytes",
+                item.width
+            )));
+        }
+        let column_after_column = order.starts_with("True");
+        Ok(Self { item, column_after_column, rows, columns, length })
+    }
+
+    /// Reads all data and keeps some columns.
+    fn decode(
+        &self,
+        reader: &mut impl Read,
+        wanted: &[usize],
+    ) -> std::result::Result<Vec<Values>, Problem> {
+        let width = self.item.width;
+        let mut columns: Vec<Growing> =
+            wanted.iter().map(|_| Growing::new(self.item, self.rows)).collect();
+        if self.column_after_column {
+            let mut item = vec![0; width];
+            for column in 0..self.columns {
+                let slots: Vec<usize> =
+                    (0..wanted.len()).filter(|slot| wanted[*slot] == column).collect();
+                if slots.is_empty() {
+                    skip(reader, (self.rows * width) as u64)?;
+                    continue;
+                }
+                for row in 0..self.rows {
+                    reader.read_exact(&mut item).map_err(Problem::damage)?;
+                    for slot in &slots {
+                        self.item
+                            .append(&item, &mut columns[*slot])
+                            .map_err(|text| Problem::in_row(*slot, row, text))?;
+                    }
+                }
+            }
+        } else {
+            let mut items = vec![0; self.columns * width];
+            for row in 0..self.rows {
+                reader.read_exact(&mut items).map_err(Problem::damage)?;
+                for (slot, (column, index)) in columns.iter_mut().zip(wanted).enumerate() {
+                    self.item
+                        .append(&items[index * width..(index + 1) * width], column)
+                        .map_err(|text| Problem::in_row(slot, row, text))?;
+                }
+            }
+        }
+        Ok(columns.into_iter().map(Growing::finish).collect())
+    }
+}
+
+enum Growing {
+    Continuous(Vec<f64>),
+    Discrete(Categories),
+}
+
+impl Growing {
+    fn new(item: Item, rows: usize) -> Self {
+        match item.kind {
+            Kind::Float | Kind::Signed | Kind::Unsigned => {
+                Growing::Continuous(Vec::with_capacity(rows))
+            }
+            Kind::Truth | Kind::Unicode | Kind::Bytes => Growing::Discrete(Categories::default()),
+        }
+    }
+
+    fn finish(self) -> Values {
+        match self {
+            Growing::Continuous(values) => Values::Continuous(values),
+            Growing::Discrete(categories) => categories.finish(),
+        }
+    }
+}
+
+impl Item {
+    /// From NumPy's notation, such as '<f8'.
+    fn parse(text: &str) -> std::result::Result<Self, Problem> {
+        let structured = text.starts_with('[');
+        let quote = text.chars().next().filter(|quote| ['\'', '"'].contains(quote));
+        let code = quote.and_then(|quote| text[1..].split(quote).next());
+        let (Some(code), false) = (code, structured) else {
+            return Err(Problem::unsuitable("is structured; save its fields as plain columns"));
+        };
+        let (big_endian, code) = match code.as_bytes().first() {
+            Some(b'>') => (true, &code[1..]),
+            Some(b'<' | b'|') => (false, &code[1..]),
+            Some(b'=') => (cfg!(target_endian = "big"), &code[1..]),
+            _ => (false, code),
+        };
+        let width = code.get(1..).and_then(|digits| digits.parse::<usize>().ok());
+        let (kind, width) = match (code.as_bytes().first(), width) {
+            (Some(b'O'), _) => {
+                return Err(Problem::unsuitable(
+                    "holds Python objects, and loading those can run any code; save it with a \
+                     numeric or text dtype, e.g. array.astype(float)",
+                ));
+            }
+            (Some(b'f'), Some(width @ (2 | 4 | 8))) => (Kind::Float, width),
+            (Some(b'i'), Some(width @ (1 | 2 | 4 | 8))) => (Kind::Signed, width),
+            (Some(b'u'), Some(width @ (1 | 2 | 4 | 8))) => (Kind::Unsigned, width),
+            (Some(b'b'), Some(1)) => (Kind::Truth, 1),
+            (Some(b'U'), Some(width @ 1..)) => (Kind::Unicode, width.saturating_mul(4)),
+            (Some(b'S' | b'a'), Some(width @ 1..)) => (Kind::Bytes, width),
+            _ => {
+                let code = crate::error::quote(code);
+                return Err(Problem::unsuitable(format!(
+                    "has the dtype {code}; save it as floats, integers, booleans or text"
+                )));
+            }
+        };
+        Ok(Self { kind, width, big_endian })
+    }
+
+    /// Appends an element, or says what it is that cannot be used.
+    fn append(self, bytes: &[u8], column: &mut Growing) -> std::result::Result<(), &'static str> {
+        match column {
+            Growing::Continuous(values) => {
+                let value = self.number(bytes);
+                if value.is_infinite() {
+                    return Err("an infinite value");
+                }
+                values.push(value);
+            }
+            Growing::Discrete(categories) if self.kind == Kind::Truth => {
+                categories.push(Some(truth_label(bytes != [0])));
+            }
+            Growing::Discrete(categories) => {
+                let text = self.text(bytes).ok_or("text that is not valid Unicode")?;
+                let text = text.trim();
+                categories.push((!means_missing(text.as_bytes())).then_some(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn number(self, bytes: &[u8]) -> f64 {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        if self.big_endian {
+            eight[..bytes.len()].reverse();
+        }
+        let [a, b, c, d, ..] = eight;
+        let unused = 64 - 8 * bytes.len() as u32;
+        match (self.kind, bytes.len()) {
+            (Kind::Float, 2) => half::f16::from_le_bytes([a, b]).to_f64(),
+            (Kind::Float, 4) => f32::from_le_bytes([a, b, c, d]).into(),
+            (Kind::Float, _) => f64::from_le_bytes(eight),
+            (Kind::Signed, _) => ((i64::from_le_bytes(eight) << unused) >> unused) as f64,
+            _ => u64::from_le_bytes(eight) as f64,
+        }
+    }
+
+    /// Text fills its width with zeros.
+    fn text(self, bytes: &[u8]) -> Option<String> {
+        if self.kind == Kind::Bytes {
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            return std::str::from_utf8(&bytes[..end]).ok().map(str::to_string);
+        }
+        let characters = bytes.chunks_exact(4).map(|four| {
+            let mut code = [0; 4];
+            code.copy_from_slice(four);
+            let read = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+            char::from_u32(read(code))
+        });
+        let text = characters.collect::<Option<String>>()?;
+        Some(text.trim_end_matches('\0').to_string())
+    }
+}
+
+/// What follows a key of a Python dictionary, to the end of the text.
+fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let quoted = [format!("'{key}'"), format!("\"{key}\"")];
+    let after = quoted.iter().find_map(|quoted| text.split_once(quoted.as_str()))?.1;
+    Some(after.trim_start().strip_prefix(':')?.trim_start())
+}
+
+/// The numbers of a Python tuple, which Python 2 wrote with an L behind them.
+fn shape_of(text: &str) -> Option<Vec<usize>> {
+    let (inside, _) = text.strip_prefix('(')?.split_once(')')?;
+    let items = inside.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(|item| item.trim_end_matches('L').parse().ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +482,134 @@ mod tests {
         archive.by_name("y.npy").unwrap().read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes[bytes.len() - 8..], 3f64.to_le_bytes());
         assert_eq!(archive.len(), 2);
+    }
+
+    fn array(descr: &str, order: &str, shape: &str, data: &[u8], version: u8) -> Vec<u8> {
+        let header =
+            format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n");
+        let mut bytes = b"\x93NUMPY".to_vec();
+        bytes.extend([version, 0]);
+        match version {
+            1 => bytes.extend((header.len() as u16).to_le_bytes()),
+            _ => bytes.extend((header.len() as u32).to_le_bytes()),
+        }
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    fn read(bytes: Vec<u8>) -> Result<Vec<Column>> {
+        let (names, table) = NumpyTable::open_array(Source::from_bytes(bytes)?)?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let all: Vec<usize> = (0..names.len()).collect();
+        table.read(&all, &names)
+    }
+
+    fn numbers(column: &Column) -> &[f64] {
+        match &column.values {
+            Values::Continuous(values) => values,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn all_types_of_numbers_in_both_byte_orders() {
+        let cases: [(&str, Vec<u8>, f64); 10] = [
+            ("f2", half::f16::from_f64(-1.5).to_le_bytes().to_vec(), -1.5),
+            ("f4", (-0.5f32).to_le_bytes().to_vec(), -0.5),
+            ("f8", 0.1f64.to_le_bytes().to_vec(), 0.1),
+            ("i1", (-5i8).to_le_bytes().to_vec(), -5.0),
+            ("i2", (-500i16).to_le_bytes().to_vec(), -500.0),
+            ("i4", (-70_000i32).to_le_bytes().to_vec(), -70_000.0),
+            ("i8", (-(1i64 << 40)).to_le_bytes().to_vec(), -(2f64.powi(40))),
+            ("u1", vec![200], 200.0),
+            ("u2", 60_000u16.to_le_bytes().to_vec(), 60_000.0),
+            ("u8", u64::MAX.to_le_bytes().to_vec(), 2f64.powi(64)),
+        ];
+        for (code, data, expected) in cases {
+            for version in 1..=3 {
+                let little = array(&format!("'<{code}'"), "False", "(1,)", &data, version);
+                assert_eq!(numbers(&read(little).unwrap()[0]), [expected], "{code}");
+                let reversed: Vec<u8> = data.iter().rev().copied().collect();
+                let big = array(&format!("'>{code}'"), "False", "(1, 1)", &reversed, version);
+                assert_eq!(numbers(&read(big).unwrap()[0]), [expected], "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_orders_of_a_matrix() {
+        let row_after_row =
+            read(array("'|u1'", "False", "(2, 3)", &[1, 2, 3, 4, 5, 6], 1)).unwrap();
+        let column_after_column =
+            read(array("'|u1'", "True", "(2L, 3L)", &[1, 4, 2, 5, 3, 6], 1)).unwrap();
+        assert_eq!(row_after_row, column_after_column);
+        assert_eq!(row_after_row[2].name, "3");
+        assert_eq!(numbers(&row_after_row[2]), [3.0, 6.0]);
+    }
+
+    #[test]
+    fn text_and_truth_are_discrete() {
+        let unicode: Vec<u8> = ['b', '\0', 'a', 'e', '\0', '\0']
+            .iter()
+            .flat_map(|c| (*c as u32).to_le_bytes())
+            .collect();
+        let columns = read(array("'<U2'", "False", "(3,)", &unicode, 1)).unwrap();
+        assert!(columns[0].is_missing(2));
+        let Values::Discrete { labels, .. } = &columns[0].values else { panic!() };
+        assert_eq!(labels, &["b", "ae"]);
+        let columns = read(array("'|S2'", "False", "(2,)", b"b\0ae", 1)).unwrap();
+        let Values::Discrete { labels, .. } = &columns[0].values else { panic!() };
+        assert_eq!(labels, &["b", "ae"]);
+        let columns = read(array("'|b1'", "False", "(2,)", &[1, 0], 1)).unwrap();
+        let Values::Discrete { labels, .. } = &columns[0].values else { panic!() };
+        assert_eq!(labels, &["true", "false"]);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npz");
+        write_npz(&path, &[("x", &[1.0, 2.0, 3.0, 4.0], 2), ("y", &[5.0, 6.0], 1)]).unwrap();
+        let opened = crate::data::open(&path).unwrap();
+        assert_eq!(opened.names(), ["x1", "x2", "y1"]);
+        let frame = opened.read(&[2, 1]).unwrap();
+        assert_eq!((frame.rows, frame.columns.len()), (2, 2));
+        assert_eq!(numbers(&frame.columns[0]), [5.0, 6.0]);
+        assert_eq!(numbers(&frame.columns[1]), [2.0, 4.0]);
+    }
+
+    #[test]
+    fn unsuitable_and_damaged_arrays_are_refused() {
+        let inf = f64::INFINITY.to_le_bytes();
+        for (bytes, expected) in [
+            (array("'|O'", "False", "(2,)", &[0; 16], 1), "holds Python objects"),
+            (array("[('a', '<f8')]", "False", "(2,)", &[0; 16], 1), "is structured"),
+            (array("'<c16'", "False", "(1,)", &[0; 16], 1), "dtype 'c16'"),
+            (array("'<f8'", "False", "(1, 1, 1)", &[0; 8], 1), "has 3 dimensions"),
+            (array("'<f8'", "False", "()", &[0; 8], 1), "has 0 dimensions"),
+            (array("'<f8'", "False", "(0, 5)", &[], 1), "is empty"),
+            (array("'<f8'", "False", "(3,)", &[0; 16], 1), "do not fit into 16 bytes"),
+            (array("'<f8'", "False", "(99999999999, 99999999999)", &[], 1), "do not fit"),
+            (array("'<f8'", "False", "(1,)", &inf, 1), "column '1' has an infinite value in row 1"),
+            (array("'<U1'", "False", "(1,)", &[255; 4], 1), "not valid Unicode"),
+            (b"\x93NUMPY\x01\0\xff\xff{".to_vec(), "ends within its header"),
+            (b"\x93NUMPY\x09\0\x01\0{".to_vec(), "unknown version 9"),
+        ] {
+            let error = read(bytes).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn arrays_of_an_archive_must_go_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npz");
+        write_npz(&path, &[("x", &[1.0, 2.0], 1), ("y", &[3.0], 1)]).unwrap();
+        let error = crate::data::open(&path).err().unwrap().to_string();
+        assert!(error.contains("array 'y' has 1 rows, but"), "{error}");
+        write_npz(&path, &[]).unwrap();
+        let error = crate::data::open(&path).err().unwrap().to_string();
+        assert!(error.contains("without NumPy arrays"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Cross-fitting: every row is scored by critics that never saw it.
 
-use super::combine::combine;
+use super::combine::weights;
 use super::fit::{Fitted, fit};
 use super::folds::{Fold, RowOrder, folds};
 use super::independence::{BLOCK, IndependenceTest, PairedNull, cut};
@@ -92,12 +92,22 @@ pub(super) fn crossfit(
 ) -> Result<CrossFit> {
     let estimator = plan.method.estimator()?;
     let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
-    let work = Work { table, plan, estimator: &estimator, folds: &folds, progress };
+    let fewest = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
+    let recipes = plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(fewest)).collect();
+    let work = Work { table, plan, estimator: &estimator, folds: &folds, recipes, progress };
     let (candidates, race) = work.train()?;
-    let scored: Vec<ScoredFold> = folds
-        .par_iter()
-        .zip(candidates)
-        .map(|(fold, candidates)| work.score(fold, candidates))
+    let validation: Vec<Vec<Option<f64>>> = candidates
+        .iter()
+        .map(|fold| fold.iter().map(|c| Some(c.as_ref()?.fitted.validation)).collect())
+        .collect();
+    let scored: Vec<ScoredFold> = candidates
+        .into_par_iter()
+        .enumerate()
+        .map(|(fold, candidates)| {
+            let weighted = candidates.into_iter().zip(weights(&validation, fold));
+            let members = weighted.filter_map(|(c, weight)| Some((c?, weight))).collect();
+            work.score(&folds[fold], members)
+        })
         .collect::<Result<_>>()?;
     let mut pointwise = vec![0.0; table.rows];
     let (mut models, mut figures, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
@@ -133,12 +143,15 @@ struct Work<'a> {
     plan: &'a EstimatePlan,
     estimator: &'a Estimator,
     folds: &'a [Fold],
+    /// The portfolio's, sized for this many rows.
+    recipes: Vec<Recipe>,
     progress: &'a dyn Progress,
 }
 
 impl Work<'_> {
-    /// The race, then the finalists on all folds: every fold's candidates, and how the race went.
-    fn train(&self) -> Result<(Vec<Vec<Candidate>>, Vec<RaceEntry>)> {
+    /// The race, then the finalists on all folds: every fold's candidates in the same order, with
+    /// nothing for one that diverged, and how the race went.
+    fn train(&self) -> Result<(Vec<Vec<Option<Candidate>>>, Vec<RaceEntry>)> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
         let finalists = portfolio.finalists.clamp(1, recipes);
@@ -156,7 +169,7 @@ impl Work<'_> {
         let every: Vec<usize> = (0..recipes).collect();
         let columns = self.table.x.len() + self.table.y.len();
         let cost: Vec<u64> =
-            portfolio.recipes.iter().map(|recipe| units(recipe, columns)).collect();
+            self.recipes.iter().map(|recipe| units(recipe, columns)).collect();
         let dearest = cost.iter().max().copied().unwrap_or(0);
         let trainings_later =
             finalists * (portfolio.seeds * all_folds).saturating_sub(race_folds);
@@ -167,13 +180,11 @@ impl Work<'_> {
         let mut standing: Vec<(usize, f64)> = every
             .iter()
             .map(|&recipe| {
-                let of_recipe: Vec<f64> = raced
-                    .iter()
-                    .filter(|(_, candidate)| candidate.recipe == recipe)
-                    .map(|(_, candidate)| candidate.fitted.validation)
-                    .collect();
-                let mean = of_recipe.iter().sum::<f64>() / of_recipe.len() as f64;
-                (recipe, if of_recipe.len() == race_folds { mean } else { f64::NEG_INFINITY })
+                let values = raced.iter().filter(|(job, _)| job.recipe == recipe);
+                let sum = values
+                    .map(|(_, c)| c.as_ref().map_or(f64::NEG_INFINITY, |c| c.fitted.validation))
+                    .sum::<f64>();
+                (recipe, sum / race_folds as f64)
             })
             .collect();
         standing.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -181,31 +192,33 @@ impl Work<'_> {
         let mut later = jobs(race_folds..all_folds, &chosen, 0..1);
         later.extend(jobs(0..all_folds, &chosen, 1..portfolio.seeds));
 
-        let mut candidates: Vec<Vec<Candidate>> = (0..all_folds).map(|_| Vec::new()).collect();
-        for (fold, candidate) in raced.into_iter().chain(self.run(&later)?) {
-            if chosen.contains(&candidate.recipe) {
-                candidates[fold].push(candidate);
+        let places = finalists * portfolio.seeds;
+        let mut candidates: Vec<Vec<Option<Candidate>>> =
+            (0..all_folds).map(|_| (0..places).map(|_| None).collect()).collect();
+        for (job, candidate) in raced.into_iter().chain(self.run(&later)?) {
+            if let Some(place) = chosen.iter().position(|&recipe| recipe == job.recipe) {
+                candidates[job.fold][place * portfolio.seeds + job.seed] = candidate;
             }
         }
-        if candidates.iter().any(Vec::is_empty) {
+        if candidates.iter().any(|fold| fold.iter().all(Option::is_none)) {
             return Err(Error::Diverged { estimator: self.estimator.to_string() });
         }
         let race = if race_folds == 0 { Vec::new() } else { standing };
         let race = race.into_iter().enumerate().map(|(place, (recipe, validation))| RaceEntry {
-            recipe: portfolio.recipes[recipe].name.clone(),
+            recipe: self.recipes[recipe].name.clone(),
             validation,
             chosen: place < finalists,
         });
         Ok((candidates, race.collect()))
     }
 
-    /// Trains; what diverged from the start is left out.
-    fn run(&self, jobs: &[Job]) -> Result<Vec<(usize, Candidate)>> {
+    /// Trains; nothing comes of what diverged from the start.
+    fn run(&self, jobs: &[Job]) -> Result<Vec<(Job, Option<Candidate>)>> {
         let Table { x, y, rows } = self.table;
-        let trained: Vec<Option<(usize, Candidate)>> = jobs
-            .par_iter()
-            .map(|&Job { fold, recipe: index, seed }| {
-                let recipe = &self.plan.portfolio.recipes[index];
+        jobs.par_iter()
+            .map(|job| {
+                let Job { fold, recipe: index, seed } = *job;
+                let recipe = &self.recipes[index];
                 let map = InputMap::fit(recipe, x, y, &self.folds[fold].train);
                 let inputs = map.apply(x, y, rows);
                 let step = units(recipe, x.len() + y.len()) / recipe.steps.max(1) as u64;
@@ -213,14 +226,13 @@ impl Work<'_> {
                 let places = [fold, index, seed].map(|place| place as u64);
                 let seed = self.plan.seed ^ places[0] << 32 ^ places[1] << 40 ^ places[2] << 48;
                 let fitted = fit(&inputs, &self.folds[fold], recipe, self.estimator, seed, &tick)?;
-                Ok(fitted.map(|fitted| (fold, Candidate { recipe: index, map, fitted })))
+                Ok((*job, fitted.map(|fitted| Candidate { recipe: index, map, fitted })))
             })
-            .collect::<Result<_>>()?;
-        Ok(trained.into_iter().flatten().collect())
+            .collect()
     }
 
     /// Makes one model of a fold's candidates and scores the fold's rows with it.
-    fn score(&self, fold: &Fold, candidates: Vec<Candidate>) -> Result<ScoredFold> {
+    fn score(&self, fold: &Fold, candidates: Vec<(Candidate, f64)>) -> Result<ScoredFold> {
         let Table { x, y, rows } = self.table;
         let null_rows = MOST_NULL_ROWS / self.folds.len();
         let mut null = self.null_pairs(fold, null_rows);
@@ -229,46 +241,33 @@ impl Work<'_> {
         let itself = |rows: &[u32]| rows.iter().map(|&i| (i, i)).collect::<Vec<_>>();
         let pairs = [itself(&fold.test), itself(&train), null.pairs.clone()].concat();
 
-        let members: Vec<(Member, Vec<f32>, Vec<f32>)> = candidates
-            .iter()
-            .map(|candidate| {
-                let member = Member {
-                    recipe: self.plan.portfolio.recipes[candidate.recipe].clone(),
-                    map: candidate.map.clone(),
-                    parameters: candidate.fitted.parameters.clone(),
-                    weight: 1.0,
-                };
-                let inputs = member.map.apply(x, y, rows);
-                advance(self.progress, 0)?;
-                let validation = member.log_ratios(
-                    self.estimator,
-                    &inputs,
-                    super::fit::validation_pairs(&fold.validation),
-                );
-                let ratios = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
-                Ok((member, validation, ratios))
-            })
-            .collect::<Result<_>>()?;
-        let validation: Vec<&[f32]> = members.iter().map(|(_, v, _)| v.as_slice()).collect();
-        let weights = combine(&validation, fold.validation.len());
-
         let mut ratios = vec![0f32; pairs.len()];
         let mut model = FoldModel { members: Vec::new() };
         let mut figures = Vec::new();
-        for ((candidate, (mut member, _, own)), weight) in
-            candidates.into_iter().zip(members).zip(weights)
-        {
-            figures.push(MemberFigures {
-                recipe: member.recipe.name.clone(),
+        for (candidate, weight) in candidates {
+            let Candidate { recipe, map, fitted } = candidate;
+            let recipe = self.recipes[recipe].clone();
+            let mut of_member = MemberFigures {
+                recipe: recipe.name.clone(),
                 weight,
-                step: candidate.fitted.step,
-                validation: candidate.fitted.validation,
-                curve: candidate.fitted.curve,
-            });
+                mi_nats: None,
+                step: fitted.step,
+                validation: fitted.validation,
+                curve: fitted.curve,
+            };
+            if weight == 0.0 {
+                figures.push(of_member);
+                continue;
+            }
+            let member = Member { recipe, map, parameters: fitted.parameters, weight };
+            let inputs = member.map.apply(x, y, rows);
+            advance(self.progress, 0)?;
+            let own = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
+            of_member.mi_nats = Some(mean_and_variance(&own[..fold.test.len()]).0);
+            figures.push(of_member);
             for (sum, own) in ratios.iter_mut().zip(own) {
                 *sum += weight as f32 * own;
             }
-            member.weight = weight;
             model.members.push(member);
         }
         let rest = ratios.split_off(fold.test.len());

@@ -15,7 +15,10 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 /// How often the validation rows are looked at.
-const CHECKS: usize = 20;
+const CHECKS: usize = 12;
+
+/// The share of the steps over which the learning rate rises from 0.
+const WARM_UP: f64 = 0.05;
 
 /// Marginal pairs for every validation row: more of them make the comparison of steps less noisy.
 const VALIDATION_SHIFTS: usize = 8;
@@ -87,6 +90,8 @@ pub(super) fn fit(
         AdamPlan {
             learning_rate: recipe.learning_rate,
             decay: recipe.decay,
+            // A shorter memory than usual: there are only a few hundred steps.
+            beta2: 0.99,
             ..AdamPlan::default()
         },
         critic.parameters().len(),
@@ -108,9 +113,8 @@ pub(super) fn fit(
     let (mut sum, mut since) = (0.0, 0);
     for step in 1..=recipe.steps {
         tick()?;
-        let progress = (step - 1) as f64 / recipe.steps as f64;
-        let cosine = 0.5 * (1.0 + (std::f64::consts::PI * progress).cos());
-        optimizer.set_learning_rate(recipe.learning_rate * cosine);
+        let share = learning_rate_share(step as f64 / recipe.steps as f64);
+        optimizer.set_learning_rate(recipe.learning_rate * share);
         let value = critic.pass(batches.next()?, &mut *objective, &mut workers);
         if !value.is_finite() {
             break;
@@ -130,6 +134,15 @@ pub(super) fn fit(
         }
     }
     Ok(best.validation.is_finite().then_some(best))
+}
+
+/// A straight rise, then a half cosine down to 0.
+fn learning_rate_share(progress: f64) -> f64 {
+    if progress < WARM_UP {
+        return progress / WARM_UP;
+    }
+    let falling = (progress - WARM_UP) / (1.0 - WARM_UP);
+    0.5 * (1.0 + (std::f64::consts::PI * falling).cos())
 }
 
 /// Batches of training rows: every row once in an epoch, in random order.
@@ -189,7 +202,7 @@ fn gather(from: &[f32], width: usize, rows: &[u32], to: &mut [f32]) {
 }
 
 /// The validation rows' own pairs, then pairs of them that were put together: several for each.
-pub(super) fn validation_pairs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> {
+fn validation_pairs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> {
     let n = rows.len();
     let shifts = VALIDATION_SHIFTS.min(n - 1);
     (0..=shifts).flat_map(move |k| {

@@ -51,8 +51,8 @@ impl GaussianReference {
         strict: bool,
     ) -> Option<Self> {
         let rows = &thinned(rows);
-        let x_scaler = SideScaler::fit(x, rows, scaling, false);
-        let y_scaler = SideScaler::fit(y, rows, scaling, false);
+        let x_scaler = SideScaler::plain(x, rows, scaling);
+        let y_scaler = SideScaler::plain(y, rows, scaling);
         let (p, q) = (x_scaler.continuous(), y_scaler.continuous());
         if p == 0 || q == 0 {
             return None;
@@ -100,8 +100,8 @@ impl InputMap {
             ReferenceKind::Gaussian => Some(Scaling::Standard),
         };
         InputMap {
-            x: SideScaler::fit(x, &thin, recipe.scaling, recipe.radial),
-            y: SideScaler::fit(y, &thin, recipe.scaling, recipe.radial),
+            x: SideScaler::fit(x, &thin, &recipe.features),
+            y: SideScaler::fit(y, &thin, &recipe.features),
             reference: scaling
                 .and_then(|scaling| GaussianReference::fit(x, y, rows, scaling, true))
                 .filter(|reference| !reference.model.is_independent()),

@@ -36,7 +36,7 @@ pub use result::{
     Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry,
 };
 pub use saved::{SavedColumn, SavedModel};
-pub use scaling::{ColumnScaler, Radius, Scaling, SideScaler};
+pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
 pub use verdict::{Reason, Reliability, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};
@@ -153,7 +153,7 @@ fn normal_scores(table: Table, most: usize) -> Option<[(Vec<f32>, usize); 2]> {
     let step = table.rows.div_ceil(most).max(1);
     let all: Vec<u32> = (0..table.rows as u32).collect();
     let sides = [table.x, table.y].map(|columns| {
-        let scaler = SideScaler::fit(columns, &all, Scaling::Gaussian, false);
+        let scaler = SideScaler::plain(columns, &all, Scaling::Gaussian);
         let width = scaler.continuous();
         let scores = scaler.apply_continuous(columns, table.rows);
         let thin = scores.chunks_exact(width.max(1)).step_by(step).flatten().copied().collect();

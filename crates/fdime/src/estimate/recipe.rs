@@ -1,7 +1,7 @@
 //! How a critic is made, and the portfolios that `auto` chooses from.
 
 use super::plan::Effort;
-use super::scaling::Scaling;
+use super::scaling::{Features, Scaling};
 use crate::nn::Activation;
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct Recipe {
     /// A short name.
     pub name: String,
-    /// How continuous columns are scaled.
-    pub scaling: Scaling,
+    /// What columns become.
+    pub features: Features,
     /// The log ratio that the network starts from.
     pub reference: ReferenceKind,
-    /// Whether the radii of x and y are inputs.
-    pub radial: bool,
     /// The widths of the hidden layers.
     pub hidden: Vec<usize>,
     /// Their activation.
@@ -50,16 +48,27 @@ impl Recipe {
     fn base() -> Self {
         Recipe {
             name: "copula".into(),
-            scaling: Scaling::Gaussian,
+            features: Features { scalings: vec![Scaling::Gaussian], radial: true, waves: 0 },
             reference: ReferenceKind::GaussianCopula,
-            radial: true,
-            hidden: vec![256, 256, 256],
-            activation: Activation::Relu,
+            hidden: vec![128, 128, 128],
+            activation: Activation::Elu,
             dropout: 0.1,
             decay: 0.05,
-            learning_rate: 1e-3,
+            learning_rate: 4e-3,
             batch: 512,
-            steps: 300,
+            steps: 600,
+        }
+    }
+
+    /// The same for this many training rows: smaller batches when rows are few, so that an epoch
+    /// has several, and more steps when there are many to learn from.
+    pub(super) fn sized_for(&self, rows: usize) -> Self {
+        const USUAL_ROWS: f64 = 7_000.0;
+        let longer = (rows as f64 / USUAL_ROWS).sqrt().clamp(1.0, 4.0);
+        Recipe {
+            batch: self.batch.min((rows / 4).max(32)),
+            steps: (self.steps as f64 * longer) as usize,
+            ..self.clone()
         }
     }
 
@@ -70,7 +79,8 @@ impl Recipe {
 
     /// No training at all: the Gaussian copula itself.
     pub fn gaussian_copula() -> Self {
-        Recipe { steps: 0, hidden: vec![1], radial: false, ..Recipe::base() }.named("gaussian copula")
+        let features = Features { scalings: vec![Scaling::Gaussian], radial: false, waves: 0 };
+        Recipe { steps: 0, hidden: vec![1], features, ..Recipe::base() }.named("gaussian copula")
     }
 
     /// No training at all: the Gaussian with the values' canonical correlations.
@@ -102,15 +112,35 @@ impl Portfolio {
     }
 
     /// The portfolio for an effort.
-    pub fn new(_effort: Effort) -> Self {
+    pub fn new(effort: Effort) -> Self {
         let base = Recipe::base();
-        let small = Recipe { hidden: vec![128; 3], ..base.clone() }.named("small copula");
-        let free = Recipe {
-            reference: ReferenceKind::None,
-            scaling: Scaling::Asinh,
-            ..base.clone()
+        // What each is for: a dependence that no Gaussian resembles; one that changes sign along a
+        // column; one that takes long steps to find; tails that ranks hide.
+        let features = |scalings: &[Scaling], waves: usize| Features {
+            scalings: scalings.to_vec(),
+            radial: true,
+            waves,
+        };
+        let free = Recipe { reference: ReferenceKind::None, ..base.clone() }.named("free");
+        let waves =
+            Recipe { features: features(&[Scaling::Gaussian], 3), ..base.clone() }.named("waves");
+        let fast = Recipe { learning_rate: 8e-3, ..base.clone() }.named("fast");
+        let twofold =
+            Recipe { features: features(&[Scaling::Gaussian, Scaling::Asinh], 0), ..base }
+                .named("twofold");
+        let all = |race_folds, finalists, seeds| Portfolio {
+            recipes: vec![free.clone(), waves.clone(), fast.clone(), twofold.clone()],
+            race_folds,
+            finalists,
+            seeds,
+        };
+        match effort {
+            Effort::Quick => Portfolio::single(
+                Recipe { hidden: vec![64, 64], batch: 256, steps: 300, ..waves.clone() }
+                    .named("quick"),
+            ),
+            Effort::Default => all(1, 2, 1),
+            Effort::Max => all(0, 4, 2),
         }
-        .named("asinh");
-        Portfolio { recipes: vec![base, small, free], race_folds: 2, finalists: 1, seeds: 1 }
     }
 }

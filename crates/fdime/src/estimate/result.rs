@@ -67,6 +67,8 @@ pub struct MemberFigures {
     pub recipe: String,
     /// Its share in the fold's log ratio.
     pub weight: f64,
+    /// The mean of its own log ratio over the test rows; nothing for one without weight.
+    pub mi_nats: Option<f64>,
     /// The step that its parameters are from.
     pub step: usize,
     /// The objective on the validation rows, there.

@@ -94,7 +94,6 @@ impl ColumnScaler {
         };
         let sorted = sorted_values(values, rows);
         let n = sorted.len();
-        let positive = |scale: f64| if scale.is_finite() && scale > 0.0 { scale } else { 1.0 };
         match scaling {
             Scaling::Standard => {
                 // A common factor keeps the squares of very large values finite.
@@ -125,7 +124,7 @@ impl ColumnScaler {
         !matches!(self, ColumnScaler::OneHot { .. })
     }
 
-    fn number(&self, value: f64) -> f32 {
+    fn number(&self, value: f64) -> f64 {
         (match self {
             ColumnScaler::Affine { center, scale } => (value - center) / scale,
             ColumnScaler::Asinh { center, scale } => ((value - center) / scale).asinh(),
@@ -133,8 +132,13 @@ impl ColumnScaler {
             ColumnScaler::OneHot { .. } => 0.0,
         })
         // A value far outside what training saw must not overflow single precision.
-        .clamp(-1e6, 1e6) as f32
+        .clamp(-1e6, 1e6)
     }
+}
+
+/// What can be divided by.
+fn positive(scale: f64) -> f64 {
+    if scale.is_finite() && scale > 0.0 { scale } else { 1.0 }
 }
 
 fn sorted_values(values: &[f64], rows: &[u32]) -> Vec<f64> {
@@ -188,40 +192,66 @@ fn interpolate(values: &[f64], scores: &[f64], value: f64) -> f64 {
     scores[above - 1] + share * (scores[above] - scores[above - 1])
 }
 
+/// What a side's inputs are made of, beside the columns themselves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Features {
+    /// Continuous columns appear once for each of these.
+    pub scalings: Vec<Scaling>,
+    /// Whether radii are inputs (see [`Radius`]).
+    pub radial: bool,
+    /// sin(pi k u) and cos(pi k u) of the ranks u in (-1, 1) of continuous columns, for k = 1, 2, 4,
+    /// ...: this many of them. They find dependence that changes sign along a column.
+    pub waves: usize,
+}
+
 /// The fitted maps of x or of y.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SideScaler {
     /// One for every column.
-    pub columns: Vec<ColumnScaler>,
-    /// The radius as one more input, if it is wanted.
-    pub radius: Option<Radius>,
+    columns: Vec<ColumnScaler>,
+    /// Further scalings of the continuous columns.
+    again: Vec<Vec<ColumnScaler>>,
+    /// Normal scores of the continuous columns, which the waves are taken of.
+    ranks: Vec<ColumnScaler>,
+    waves: usize,
+    radii: Vec<Radius>,
 }
 
-/// ln(1 + |v|^2) over the continuous columns, each less its median and divided by its spread. Heavy
-/// tails and rotations depend on it, and a network takes long to build it from the coordinates.
+/// ln(1 + |v|^2) over the continuous columns, standardised. Heavy tails and rotations depend on it,
+/// and a network takes long to build it from the coordinates. There are two of them: of the scaled
+/// columns, and of the values less their median and divided by their spread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Radius {
-    /// (median, spread) of every continuous column.
-    columns: Vec<(f64, f64)>,
+    columns: Vec<ColumnScaler>,
+    center: f64,
+    scale: f64,
 }
 
 impl Radius {
-    fn fit(columns: &[Column], rows: &[u32]) -> Option<Self> {
-        let columns: Vec<(f64, f64)> = continuous(columns)
-            .map(|values| median_and_spread(&sorted_values(values, rows)))
-            .collect();
-        (!columns.is_empty()).then_some(Radius { columns })
+    fn fit(columns: &[Column], rows: &[u32], scalers: Vec<ColumnScaler>) -> Self {
+        let n = columns.first().map_or(0, Column::len);
+        let mut radius = Radius { columns: scalers, center: 0.0, scale: 1.0 };
+        let raw = radius.apply(columns, n);
+        let values: Vec<f64> = rows.iter().map(|&row| f64::from(raw[row as usize])).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        radius.center = mean;
+        radius.scale = positive(variance.sqrt());
+        radius
     }
 
     /// The radius of every row.
     fn apply(&self, columns: &[Column], n: usize) -> Vec<f32> {
         let mut squares = vec![0f64; n];
-        for (values, (center, spread)) in continuous(columns).zip(&self.columns) {
+        for (values, scaler) in continuous(columns).zip(&self.columns) {
             for (square, value) in squares.iter_mut().zip(values) {
-                *square += ((value - center) / spread).powi(2);
+                *square += scaler.number(*value).powi(2);
             }
         }
-        squares.into_iter().map(|square| square.min(f64::MAX).ln_1p() as f32).collect()
+        let standardised =
+            |square: f64| (square.min(f64::MAX).ln_1p() - self.center) / self.scale;
+        squares.into_iter().map(|square| standardised(square) as f32).collect()
     }
 }
 
@@ -234,17 +264,46 @@ fn continuous(columns: &[Column]) -> impl Iterator<Item = &Vec<f64>> {
 
 impl SideScaler {
     /// Fits the columns' maps on these rows.
-    pub fn fit(columns: &[Column], rows: &[u32], scaling: Scaling, radial: bool) -> Self {
-        SideScaler {
-            columns: columns.iter().map(|column| ColumnScaler::fit(column, rows, scaling)).collect(),
-            radius: if radial { Radius::fit(columns, rows) } else { None },
+    pub fn fit(columns: &[Column], rows: &[u32], features: &Features) -> Self {
+        let fit = |scaling: Scaling| -> Vec<ColumnScaler> {
+            columns.iter().map(|column| ColumnScaler::fit(column, rows, scaling)).collect()
+        };
+        let numbers = |scaling: Scaling| -> Vec<ColumnScaler> {
+            fit(scaling).into_iter().filter(ColumnScaler::is_continuous).collect()
+        };
+        let first = features.scalings.first().copied().unwrap_or(Scaling::Standard);
+        let mut radii = Vec::new();
+        if features.radial && continuous(columns).next().is_some() {
+            let spread = continuous(columns)
+                .map(|values| {
+                    let (center, scale) = median_and_spread(&sorted_values(values, rows));
+                    ColumnScaler::Affine { center, scale }
+                })
+                .collect();
+            radii.push(Radius::fit(columns, rows, numbers(first)));
+            radii.push(Radius::fit(columns, rows, spread));
         }
+        SideScaler {
+            columns: fit(first),
+            again: features.scalings.iter().skip(1).map(|scaling| numbers(*scaling)).collect(),
+            ranks: if features.waves > 0 { numbers(Scaling::Gaussian) } else { Vec::new() },
+            waves: features.waves,
+            radii,
+        }
+    }
+
+    /// One scaling of every column, and nothing else.
+    pub fn plain(columns: &[Column], rows: &[u32], scaling: Scaling) -> Self {
+        let features = Features { scalings: vec![scaling], radial: false, waves: 0 };
+        SideScaler::fit(columns, rows, &features)
     }
 
     /// The number of inputs.
     pub fn width(&self) -> usize {
         self.columns.iter().map(ColumnScaler::width).sum::<usize>()
-            + usize::from(self.radius.is_some())
+            + self.again.iter().map(Vec::len).sum::<usize>()
+            + 2 * self.waves * self.ranks.len()
+            + self.radii.len()
     }
 
     /// The number of continuous columns.
@@ -256,47 +315,66 @@ impl SideScaler {
     pub fn apply(&self, columns: &[Column], n: usize) -> Vec<f32> {
         let width = self.width();
         let mut inputs = vec![0f32; n * width];
-        let mut first = 0;
+        let mut place = 0;
+        let mut fill = |width_of: usize, value: &mut dyn FnMut(usize, &mut [f32])| {
+            for (row, inputs) in inputs.chunks_exact_mut(width).enumerate() {
+                value(row, &mut inputs[place..place + width_of]);
+            }
+            place += width_of;
+        };
         for (scaler, column) in self.columns.iter().zip(columns) {
             match &column.values {
                 Values::Continuous(values) => {
-                    for (row, value) in inputs.chunks_exact_mut(width).zip(values) {
-                        row[first] = scaler.number(*value);
-                    }
+                    fill(1, &mut |row, input| input[0] = scaler.number(values[row]) as f32);
                 }
                 Values::Discrete { codes, labels } => {
                     // Levels are matched by name: another table may number them otherwise.
-                    let ColumnScaler::OneHot { labels: known } = scaler else { continue };
-                    let place: Vec<Option<usize>> = labels
+                    let known: &[String] = match scaler {
+                        ColumnScaler::OneHot { labels } => labels,
+                        _ => &[],
+                    };
+                    let places: Vec<Option<usize>> = labels
                         .iter()
                         .map(|label| known.iter().position(|name| name == label))
                         .collect();
-                    for (row, code) in inputs.chunks_exact_mut(width).zip(codes) {
-                        if let Some(Some(place)) = place.get(*code as usize) {
-                            row[first + place] = 1.0;
+                    fill(scaler.width(), &mut |row, input| {
+                        if let Some(Some(place)) = places.get(codes[row] as usize) {
+                            input[*place] = 1.0;
                         }
-                    }
+                    });
                 }
             }
-            first += scaler.width();
         }
-        if let Some(radius) = &self.radius {
-            for (row, radius) in inputs.chunks_exact_mut(width).zip(radius.apply(columns, n)) {
-                row[width - 1] = radius;
+        for scalers in &self.again {
+            for (scaler, values) in scalers.iter().zip(continuous(columns)) {
+                fill(1, &mut |row, input| input[0] = scaler.number(values[row]) as f32);
             }
+        }
+        for (scaler, values) in self.ranks.iter().zip(continuous(columns)) {
+            let normal = Normal::standard();
+            fill(2 * self.waves, &mut |row, input| {
+                let u = 2.0 * normal.cdf(scaler.number(values[row])) - 1.0;
+                for (octave, pair) in input.chunks_exact_mut(2).enumerate() {
+                    let angle = std::f64::consts::PI * f64::from(1u32 << octave) * u;
+                    pair.copy_from_slice(&[angle.sin() as f32, angle.cos() as f32]);
+                }
+            });
+        }
+        for radius in &self.radii {
+            let radii = radius.apply(columns, n);
+            fill(1, &mut |row, input| input[0] = radii[row]);
         }
         inputs
     }
 
-    /// The continuous columns of all rows, row-major, without anything else.
+    /// The continuous columns of all rows in the first scaling, row-major.
     pub fn apply_continuous(&self, columns: &[Column], n: usize) -> Vec<f32> {
         let width = self.continuous();
         let mut scores = vec![0f32; n * width];
         let scalers = self.columns.iter().filter(|scaler| scaler.is_continuous());
-        let numbers = scalers.zip(continuous(columns));
-        for (place, (scaler, values)) in numbers.enumerate() {
+        for (place, (scaler, values)) in scalers.zip(continuous(columns)).enumerate() {
             for (row, value) in scores.chunks_exact_mut(width).zip(values) {
-                row[place] = scaler.number(*value);
+                row[place] = scaler.number(*value) as f32;
             }
         }
         scores
@@ -315,7 +393,7 @@ mod tests {
         let n = values.len();
         let columns = [column(values)];
         let rows: Vec<u32> = (0..train as u32).collect();
-        SideScaler::fit(&columns, &rows, scaling, false).apply(&columns, n)
+        SideScaler::plain(&columns, &rows, scaling).apply(&columns, n)
     }
 
     #[test]
@@ -350,7 +428,7 @@ mod tests {
         let values: Vec<f64> = (0..50_000).map(|k| f64::from(k).sin() * 3.0).collect();
         let columns = [column(values)];
         let rows: Vec<u32> = (0..50_000).collect();
-        let scaler = SideScaler::fit(&columns, &rows, Scaling::Gaussian, false);
+        let scaler = SideScaler::plain(&columns, &rows, Scaling::Gaussian);
         let ColumnScaler::Scores { values: knots, .. } = &scaler.columns[0] else { panic!() };
         assert!(knots.len() <= MOST_KNOTS + 1);
         let mut out = scaler.apply(&columns, 50_000);
@@ -372,14 +450,39 @@ mod tests {
             },
         };
         let train = [discrete(vec![0, 1, 1], &["a", "b"]), column(vec![1.0, 2.0, 3.0])];
-        let scaler = SideScaler::fit(&train, &[0, 1, 2], Scaling::Standard, true);
-        assert_eq!((scaler.width(), scaler.continuous()), (4, 1));
+        let scaler = SideScaler::plain(&train, &[0, 1, 2], Scaling::Standard);
+        assert_eq!((scaler.width(), scaler.continuous()), (3, 1));
         let out = scaler.apply(&train, 3);
-        assert_eq!((&out[..2], &out[4..6]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
-        // Medians and quartiles of 1, 2, 3 are 2 and 1, 3.
-        assert!((out[3] - 1f32.ln_1p()).abs() < 1e-6, "the radius of the continuous part");
+        assert_eq!((&out[..2], &out[3..5]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
         let other = [discrete(vec![0, 1], &["b", "z"]), column(vec![2.0, 2.0])];
         let out = scaler.apply(&other, 2);
-        assert_eq!((&out[..2], &out[4..6]), (&[0.0, 1.0][..], &[0.0, 0.0][..]));
+        assert_eq!((&out[..2], &out[3..5]), (&[0.0, 1.0][..], &[0.0, 0.0][..]));
+    }
+
+    #[test]
+    fn features_follow_their_formulas() {
+        let columns = [column((0..99).map(f64::from).collect())];
+        let rows: Vec<u32> = (0..99).collect();
+        let scalings = vec![Scaling::Gaussian, Scaling::Asinh];
+        let features = Features { scalings, radial: true, waves: 2 };
+        let scaler = SideScaler::fit(&columns, &rows, &features);
+        assert_eq!(scaler.width(), 2 + 4 + 2);
+        let out = scaler.apply(&columns, 99);
+        let row = &out[80 * 8..81 * 8];
+        // The mid-rank of the 81st of 99 values, and their median and half quartile distance.
+        let u = 2.0 * 80.5 / 99.0 - 1.0;
+        assert!((row[1] - (31.0f32 / 24.5).asinh()).abs() < 1e-5, "{}", row[1]);
+        let waves = [1.0, 2.0].map(|k: f64| std::f64::consts::PI * k * u);
+        for (k, angle) in waves.into_iter().enumerate() {
+            assert!((f64::from(row[2 + 2 * k]) - angle.sin()).abs() < 1e-3);
+            assert!((f64::from(row[3 + 2 * k]) - angle.cos()).abs() < 1e-3);
+        }
+        // Radii are standardised, and the same for values as far above the median as below.
+        for radius in [6, 7] {
+            let values: Vec<f32> = out.iter().copied().skip(radius).step_by(8).collect();
+            let mean = values.iter().sum::<f32>() / 99.0;
+            assert!(mean.abs() < 1e-4, "{mean}");
+            assert!((values[20] - values[78]).abs() < 0.01);
+        }
     }
 }

@@ -1,0 +1,287 @@
+//! Arrow's arrays, in which both Parquet and Arrow files are decoded, as columns.
+
+use super::frame::{Categories, Column, MISSING, Values, truth_label};
+use crate::error::quote;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrowPrimitiveType};
+use arrow_schema::{DataType, Field, TimeUnit};
+
+/// A column that grows by one array after another.
+pub(super) struct ArrowColumn {
+    name: String,
+    values: Growing,
+}
+
+enum Growing {
+    Continuous(Vec<f64>),
+    Discrete(Categories),
+}
+
+impl ArrowColumn {
+    /// An empty column for values of the field's type; `rows` is how many are expected.
+    pub(super) fn new(name: &str, field: &Field, rows: usize) -> Result<Self, String> {
+        // A damaged file can promise any number of rows: memory beyond this grows with what comes.
+        const BELIEVED: usize = 1 << 24;
+        let values = match field.data_type() {
+            DataType::Boolean | DataType::Dictionary(..) => Growing::Discrete(Default::default()),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                Growing::Discrete(Default::default())
+            }
+            kind if is_number(kind) => Growing::Continuous(Vec::with_capacity(rows.min(BELIEVED))),
+            kind => {
+                let name = quote(name);
+                return Err(format!(
+                    "column {name} is of type {kind}, which is neither number nor text; leave it \
+                     out or convert it"
+                ));
+            }
+        };
+        Ok(Self { name: name.to_string(), values })
+    }
+
+    /// Appends the rows of an array.
+    pub(super) fn append(&mut self, array: &dyn Array) -> Result<(), String> {
+        let fault = |problem: String| format!("column {} {problem}", quote(&self.name));
+        match &mut self.values {
+            Growing::Continuous(values) => {
+                let start = values.len();
+                append_numbers(values, array).map_err(fault)?;
+                match values[start..].iter().position(|value| value.is_infinite()) {
+                    Some(offset) => {
+                        let row = start + offset + 1;
+                        Err(fault(format!("has an infinite value in row {row}; remove it")))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Growing::Discrete(categories) => append_labels(categories, array).map_err(fault),
+        }
+    }
+
+    pub(super) fn finish(self) -> Column {
+        let values = match self.values {
+            Growing::Continuous(values) => Values::Continuous(values),
+            Growing::Discrete(categories) => categories.finish(),
+        };
+        Column { name: self.name, values }
+    }
+}
+
+fn is_number(kind: &DataType) -> bool {
+    use DataType::*;
+    kind.is_integer()
+        || kind.is_floating()
+        || matches!(kind, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
+        || matches!(kind, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
+}
+
+/// Appends numbers; dates and times count from their origin in their unit.
+fn append_numbers(values: &mut Vec<f64>, array: &dyn Array) -> Result<(), String> {
+    use DataType::*;
+    match array.data_type() {
+        Float64 => append_cast::<Float64Type>(values, array, |value| value),
+        Float32 => append_cast::<Float32Type>(values, array, f64::from),
+        Float16 => append_cast::<Float16Type>(values, array, f64::from),
+        Int8 => append_cast::<Int8Type>(values, array, f64::from),
+        Int16 => append_cast::<Int16Type>(values, array, f64::from),
+        Int32 => append_cast::<Int32Type>(values, array, f64::from),
+        Int64 => append_cast::<Int64Type>(values, array, |value| value as f64),
+        UInt8 => append_cast::<UInt8Type>(values, array, f64::from),
+        UInt16 => append_cast::<UInt16Type>(values, array, f64::from),
+        UInt32 => append_cast::<UInt32Type>(values, array, f64::from),
+        UInt64 => append_cast::<UInt64Type>(values, array, |value| value as f64),
+        Decimal32(..) => append_decimals::<Decimal32Type>(values, array),
+        Decimal64(..) => append_decimals::<Decimal64Type>(values, array),
+        Decimal128(..) => append_decimals::<Decimal128Type>(values, array),
+        Decimal256(..) => append_decimals::<Decimal256Type>(values, array),
+        Date32 => append_cast::<Date32Type>(values, array, f64::from),
+        Date64 => append_cast::<Date64Type>(values, array, |value| value as f64),
+        Time32(TimeUnit::Second) => append_cast::<Time32SecondType>(values, array, f64::from),
+        Time32(_) => append_cast::<Time32MillisecondType>(values, array, f64::from),
+        Time64(TimeUnit::Microsecond) => {
+            append_cast::<Time64MicrosecondType>(values, array, |value| value as f64)
+        }
+        Time64(_) => append_cast::<Time64NanosecondType>(values, array, |value| value as f64),
+        Timestamp(unit, _) => match unit {
+            TimeUnit::Second => append_cast::<TimestampSecondType>(values, array, |v| v as f64),
+            TimeUnit::Millisecond => {
+                append_cast::<TimestampMillisecondType>(values, array, |v| v as f64)
+            }
+            TimeUnit::Microsecond => {
+                append_cast::<TimestampMicrosecondType>(values, array, |v| v as f64)
+            }
+            TimeUnit::Nanosecond => {
+                append_cast::<TimestampNanosecondType>(values, array, |v| v as f64)
+            }
+        },
+        Duration(unit) => match unit {
+            TimeUnit::Second => append_cast::<DurationSecondType>(values, array, |v| v as f64),
+            TimeUnit::Millisecond => {
+                append_cast::<DurationMillisecondType>(values, array, |v| v as f64)
+            }
+            TimeUnit::Microsecond => {
+                append_cast::<DurationMicrosecondType>(values, array, |v| v as f64)
+            }
+            TimeUnit::Nanosecond => {
+                append_cast::<DurationNanosecondType>(values, array, |v| v as f64)
+            }
+        },
+        kind => Err(changed_type(kind)),
+    }
+}
+
+fn append_cast<T: ArrowPrimitiveType>(
+    values: &mut Vec<f64>,
+    array: &dyn Array,
+    cast: fn(T::Native) -> f64,
+) -> Result<(), String> {
+    let array = array.as_primitive_opt::<T>().ok_or_else(|| changed_type(array.data_type()))?;
+    if array.null_count() == 0 {
+        values.extend(array.values().iter().map(|value| cast(*value)));
+    } else {
+        values.extend(array.iter().map(|value| value.map_or(f64::NAN, cast)));
+    }
+    Ok(())
+}
+
+/// Through their digits, so that 0.1 becomes the double that is nearest to it.
+fn append_decimals<T: DecimalType>(values: &mut Vec<f64>, array: &dyn Array) -> Result<(), String> {
+    let array = array.as_primitive_opt::<T>().ok_or_else(|| changed_type(array.data_type()))?;
+    for row in 0..array.len() {
+        values.push(match array.is_null(row) {
+            true => f64::NAN,
+            false => array.value_as_string(row).parse().unwrap_or(f64::NAN),
+        });
+    }
+    Ok(())
+}
+
+fn append_labels(categories: &mut Categories, array: &dyn Array) -> Result<(), String> {
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let labels = dictionary_labels(dictionary.values())?;
+        let mut codes: Vec<Option<u32>> = vec![None; labels.len()];
+        // Without values there are no keys to look up, and asking for them would panic.
+        let keys = match labels.is_empty() {
+            true => vec![0; array.len()],
+            false => dictionary.normalized_keys(),
+        };
+        for (row, key) in keys.into_iter().enumerate() {
+            let label = labels.get(key).and_then(Option::as_deref);
+            let code = match label {
+                Some(label) if !array.is_null(row) => {
+                    *codes[key].get_or_insert_with(|| categories.code(label))
+                }
+                _ => MISSING,
+            };
+            categories.push_code(code);
+        }
+        return Ok(());
+    }
+    match array.data_type() {
+        DataType::Boolean => {
+            array.as_boolean().iter().for_each(|value| categories.push(value.map(truth_label)));
+        }
+        DataType::Utf8 => array.as_string::<i32>().iter().for_each(|value| categories.push(value)),
+        DataType::LargeUtf8 => {
+            array.as_string::<i64>().iter().for_each(|value| categories.push(value));
+        }
+        DataType::Utf8View => array.as_string_view().iter().for_each(|v| categories.push(v)),
+        kind => return Err(changed_type(kind)),
+    }
+    Ok(())
+}
+
+/// A dictionary's values as labels: text as it is, anything else in its usual notation.
+fn dictionary_labels(values: &dyn Array) -> Result<Vec<Option<String>>, String> {
+    if is_number(values.data_type()) {
+        let mut numbers = Vec::new();
+        append_numbers(&mut numbers, values)?;
+        return Ok(numbers.iter().map(|n| (!n.is_nan()).then(|| n.to_string())).collect());
+    }
+    if values.as_any_dictionary_opt().is_some() {
+        return Err("is a dictionary of dictionaries; write plain text instead".into());
+    }
+    let mut categories = Categories::default();
+    append_labels(&mut categories, values)?;
+    let Values::Discrete { codes, labels } = categories.finish() else { return Ok(Vec::new()) };
+    Ok(codes.iter().map(|code| labels.get(*code as usize).cloned()).collect())
+}
+
+fn changed_type(kind: &DataType) -> String {
+    format!("holds values of type {kind}, which is neither number nor text; leave it out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::*;
+    use std::sync::Arc;
+
+    fn read(array: &dyn Array) -> Result<Values, String> {
+        let field = Field::new("c", array.data_type().clone(), true);
+        let mut column = ArrowColumn::new("c", &field, array.len())?;
+        column.append(array)?;
+        Ok(column.finish().values)
+    }
+
+    fn numbers(array: &dyn Array) -> Vec<f64> {
+        match read(array).unwrap() {
+            Values::Continuous(values) => values,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn numbers_of_all_kinds() {
+        assert_eq!(numbers(&Int8Array::from(vec![-3])), [-3.0]);
+        assert_eq!(numbers(&UInt64Array::from(vec![1 << 60])), [2f64.powi(60)]);
+        assert_eq!(numbers(&Float32Array::from(vec![0.5])), [0.5]);
+        assert_eq!(numbers(&Float16Array::from(vec![half::f16::from_f64(1.5)])), [1.5]);
+        assert_eq!(numbers(&Date32Array::from(vec![20_000])), [20_000.0]);
+        assert_eq!(numbers(&Time64NanosecondArray::from(vec![7])), [7.0]);
+        assert_eq!(numbers(&TimestampMicrosecondArray::from(vec![-7])), [-7.0]);
+        assert_eq!(numbers(&DurationSecondArray::from(vec![9])), [9.0]);
+        let decimals = Decimal128Array::from(vec![1, -250]).with_precision_and_scale(9, 1).unwrap();
+        assert_eq!(numbers(&decimals), [0.1, -25.0]);
+        assert!(numbers(&Int64Array::from(vec![None, Some(1)]))[0].is_nan());
+    }
+
+    #[test]
+    fn labels_of_all_kinds() {
+        let expected = Values::Discrete {
+            codes: vec![0, MISSING, 1, 0],
+            labels: vec!["b".to_string(), "a".to_string()],
+        };
+        let cells = vec![Some("b"), None, Some("a"), Some("b")];
+        assert_eq!(read(&StringArray::from(cells.clone())).unwrap(), expected);
+        assert_eq!(read(&LargeStringArray::from(cells.clone())).unwrap(), expected);
+        assert_eq!(read(&StringViewArray::from(cells.clone())).unwrap(), expected);
+        let keys = Int8Array::from(vec![Some(2), None, Some(1), Some(2)]);
+        let values = StringArray::from(vec!["unused", "a", "b"]);
+        let dictionary = DictionaryArray::new(keys, Arc::new(values));
+        assert_eq!(read(&dictionary).unwrap(), expected);
+        let of_numbers = DictionaryArray::new(
+            UInt8Array::from(vec![1, 0]),
+            Arc::new(Int64Array::from(vec![5, 7])),
+        );
+        let labels = vec!["7".to_string(), "5".to_string()];
+        assert_eq!(read(&of_numbers).unwrap(), Values::Discrete { codes: vec![0, 1], labels });
+        let empty = DictionaryArray::new(
+            Int8Array::from(vec![None, None]),
+            Arc::new(StringArray::from(Vec::<&str>::new())),
+        );
+        assert!(read(&empty).unwrap().is_missing(1));
+        let labels = vec!["true".to_string(), "false".to_string()];
+        let truths = BooleanArray::from(vec![true, false]);
+        assert_eq!(read(&truths).unwrap(), Values::Discrete { codes: vec![0, 1], labels });
+    }
+
+    #[test]
+    fn infinities_and_other_types_are_refused() {
+        let error = read(&Float64Array::from(vec![1.0, f64::NEG_INFINITY])).unwrap_err();
+        assert_eq!(error, "column 'c' has an infinite value in row 2; remove it");
+        let error = read(&BinaryArray::from(vec![b"a".as_slice()])).unwrap_err();
+        assert!(error.contains("of type Binary"), "{error}");
+    }
+}

@@ -1,0 +1,214 @@
+use super::arrow_column::ArrowColumn;
+use super::frame::Column;
+use super::guard::without_panic;
+use super::source::{Checked, Source};
+use crate::error::{Error, Result};
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary, read_footer_length};
+use arrow_schema::{Schema, SchemaRef};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const CONTINUATION: u32 = u32::MAX;
+
+/// Arrow's interprocess format. A file ends with an index of its messages; a stream has to be
+/// walked through. From there on both are a list of messages.
+///
+/// The messages are framed here, not by the crate's readers, because those take memory for the
+/// lengths that compressed buffers claim, and failing to get it ends the program.
+pub(super) struct ArrowTable {
+    source: Source,
+    schema: SchemaRef,
+    messages: Vec<Extent>,
+}
+
+/// What the messages are about, and where those with data lie.
+type Contents = (Schema, Vec<Extent>);
+
+/// Where a message lies: its metadata, and right after it its body.
+#[derive(Clone, Copy)]
+struct Extent {
+    start: u64,
+    metadata: u64,
+    body: u64,
+}
+
+impl ArrowTable {
+    /// Reads the footer: the names of the columns, and the table.
+    pub(super) fn open_file(source: Source) -> Result<(Vec<String>, Self)> {
+        Self::open(source, file_messages)
+    }
+
+    /// Walks through the messages: the names of the columns, and the table.
+    pub(super) fn open_stream(source: Source) -> Result<(Vec<String>, Self)> {
+        Self::open(source, stream_messages)
+    }
+
+    fn open(source: Source, find: fn(&Source) -> Checked<Contents>) -> Result<(Vec<String>, Self)> {
+        let found = without_panic(|| find(&source)).flatten();
+        let (schema, messages) = found.map_err(|reason| source.damaged("Arrow", reason))?;
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok((names, Self { source, schema: Arc::new(schema), messages }))
+    }
+
+    /// Decodes the wanted columns, message by message.
+    pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
+        without_panic(|| self.decode(wanted, names))
+            .unwrap_or_else(|reason| Err(self.source.damaged("Arrow", reason)))
+    }
+
+    fn decode(&self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
+        let fault = |problem: String| -> Error { self.source.fault(problem) };
+        let damaged = |reason: String| self.source.damaged("Arrow", reason);
+        let columns = wanted.iter().zip(names).map(|(index, name)| {
+            ArrowColumn::new(name, self.schema.field(*index), 0).map_err(fault)
+        });
+        let mut columns = columns.collect::<Result<Vec<ArrowColumn>>>()?;
+        let mut dictionaries = HashMap::new();
+        for extent in &self.messages {
+            let arrays = self.arrays(extent, wanted, &mut dictionaries).map_err(damaged)?;
+            for (column, array) in columns.iter_mut().zip(arrays) {
+                column.append(&array).map_err(fault)?;
+            }
+        }
+        Ok(columns.into_iter().map(ArrowColumn::finish).collect())
+    }
+
+    /// The wanted columns of a message with rows; a message with a dictionary is kept for later.
+    fn arrays(
+        &self,
+        extent: &Extent,
+        wanted: &[usize],
+        dictionaries: &mut HashMap<i64, ArrayRef>,
+    ) -> Checked<Vec<ArrayRef>> {
+        let metadata = part(&self.source, extent.start, extent.metadata)?;
+        let message = parse(flatbuffer(&metadata)?)?;
+        let body = part(&self.source, extent.start + extent.metadata, extent.body)?;
+        let version = message.version();
+        if let Some(dictionary) = message.header_as_dictionary_batch() {
+            let data = dictionary.data().ok_or("a dictionary without data")?;
+            check_lengths(&data, &body)?;
+            read_dictionary(&body, dictionary, &self.schema, dictionaries, &version)
+                .map_err(|error| error.to_string())?;
+            return Ok(Vec::new());
+        }
+        let batch = message.header_as_record_batch().ok_or("a message of unknown kind")?;
+        check_lengths(&batch, &body)?;
+        let schema = self.schema.clone();
+        let batch = RecordBatchDecoder::try_new(&body, batch, schema, dictionaries, &version)
+            .and_then(|decoder| decoder.with_projection(Some(wanted)).read_record_batch())
+            .map_err(|error| error.to_string())?;
+        if let Some(array) = batch.columns().iter().find(|array| array.len() != batch.num_rows()) {
+            return Err(format!("{} values in {} rows", array.len(), batch.num_rows()));
+        }
+        Ok(batch.columns().to_vec())
+    }
+}
+
+/// The schema and the messages with data that a file's footer lists, dictionaries first.
+fn file_messages(source: &Source) -> Checked<Contents> {
+    let length = source.body.length();
+    let tail_start = length.checked_sub(10).ok_or("it ends in its first bytes")?;
+    let tail = part(source, tail_start, 10)?;
+    let tail = tail.as_slice().try_into().map_err(|_| "it ends in its first bytes")?;
+    let footer_length = read_footer_length(tail).map_err(|error| error.to_string())? as u64;
+    let footer_start = tail_start.checked_sub(footer_length).ok_or("its footer is cut off")?;
+    let footer = part(source, footer_start, footer_length)?;
+    let footer = arrow_ipc::root_as_footer(&footer).map_err(|error| error.to_string())?;
+    let schema = convert(footer.schema().ok_or("a footer without schema")?)?;
+    let dictionaries = footer.dictionaries().into_iter().flatten();
+    let batches = footer.recordBatches().into_iter().flatten();
+    let extents = dictionaries.chain(batches).map(|block| {
+        let size = |value: i64| u64::try_from(value).map_err(|_| format!("a size of {value}"));
+        Ok(Extent {
+            start: size(block.offset())?,
+            metadata: size(block.metaDataLength().into())?,
+            body: size(block.bodyLength())?,
+        })
+    });
+    Ok((schema, extents.collect::<Checked<_>>()?))
+}
+
+/// The schema and the messages with data of a stream, in its order.
+fn stream_messages(source: &Source) -> Checked<Contents> {
+    let (mut schema, mut extents, mut start) = (None, Vec::new(), 0);
+    while start < source.body.length() {
+        let (prefix, size) = message_size(source, start)?;
+        if size == 0 {
+            break;
+        }
+        let metadata = part(source, start, prefix + size)?;
+        let message = parse(flatbuffer(&metadata)?)?;
+        let body = message.bodyLength();
+        let body = u64::try_from(body).map_err(|_| format!("a body of {body} bytes"))?;
+        let end = (start + prefix + size).checked_add(body);
+        let end = end.filter(|end| *end <= source.body.length()).ok_or("a message is cut off")?;
+        match message.header_as_schema() {
+            Some(found) if schema.is_none() => schema = Some(convert(found)?),
+            Some(_) => return Err("a second schema".into()),
+            None => extents.push(Extent { start, metadata: prefix + size, body }),
+        }
+        start = end;
+    }
+    Ok((schema.ok_or("a stream without schema")?, extents))
+}
+
+/// The lengths of a message's prefix and of its metadata.
+fn message_size(source: &Source, start: u64) -> Checked<(u64, u64)> {
+    let number = |at: u64| {
+        let bytes = part(source, at, 4)?;
+        let bytes = bytes.as_slice().try_into().map_err(|_| "a message is cut off")?;
+        Ok::<u32, String>(u32::from_le_bytes(bytes))
+    };
+    match number(start)? {
+        CONTINUATION => Ok((8, number(start + 4)?.into())),
+        size => Ok((4, size.into())),
+    }
+}
+
+/// A message's metadata without the prefix, which has 4 bytes in files from before 2019.
+fn flatbuffer(metadata: &[u8]) -> Checked<&[u8]> {
+    let prefix = if metadata.starts_with(&CONTINUATION.to_le_bytes()) { 8 } else { 4 };
+    metadata.get(prefix..).ok_or_else(|| "a message is cut off".to_string())
+}
+
+fn parse(flatbuffer: &[u8]) -> Checked<arrow_ipc::Message<'_>> {
+    arrow_ipc::root_as_message(flatbuffer).map_err(|error| error.to_string())
+}
+
+fn convert(schema: arrow_ipc::Schema<'_>) -> Checked<Schema> {
+    if !schema.endianness().equals_to_target_endianness() {
+        return Err("its bytes are in the order of another kind of processor".into());
+    }
+    arrow_ipc::convert::try_fb_to_schema(schema).map_err(|error| error.to_string())
+}
+
+fn part(source: &Source, start: u64, length: u64) -> Checked<Buffer> {
+    Ok(Buffer::from(source.body.part(start, length).map_err(|error| error.to_string())?))
+}
+
+/// Refuses compressed buffers that claim to hold more than their codec can have put into them.
+fn check_lengths(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<()> {
+    // Zstandard repeats a byte 128 KiB long in 4 bytes, LZ4 packs less.
+    const MOST: u64 = 1 << 16;
+    if batch.compression().is_none() {
+        return Ok(());
+    }
+    for buffer in batch.buffers().into_iter().flatten() {
+        let start = usize::try_from(buffer.offset()).map_err(|error| error.to_string())?;
+        let length = u64::try_from(buffer.length()).map_err(|error| error.to_string())?;
+        let Some(claimed) = body.get(start..).and_then(|rest| rest.first_chunk::<8>()) else {
+            continue;
+        };
+        // An empty buffer has no length in front; what is there belongs to the next one.
+        if length < 8 {
+            continue;
+        }
+        let claimed = i64::from_le_bytes(*claimed);
+        if claimed > 0 && claimed as u64 > length.saturating_mul(MOST) {
+            return Err(format!("{length} compressed bytes claim to hold {claimed}"));
+        }
+    }
+    Ok(())
+}

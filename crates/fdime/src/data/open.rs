@@ -1,0 +1,101 @@
+use super::arrow_ipc::ArrowTable;
+use super::csv::TextTable;
+use super::frame::Frame;
+use super::npy::NumpyTable;
+use super::parquet::ParquetTable;
+use super::source::{Format, Source};
+use crate::error::{Error, Result, data_error};
+use std::path::Path;
+
+/// A table whose columns are known and whose values are not read yet.
+pub struct Opened {
+    file: String,
+    names: Vec<String>,
+    table: Table,
+}
+
+enum Table {
+    Text(TextTable),
+    Parquet(ParquetTable),
+    Arrow(ArrowTable),
+    Numpy(NumpyTable),
+}
+
+/// Opens a table: CSV, TSV, Parquet, Arrow (file or stream), NPY or NPZ, gzipped or not. The path
+/// "-" is standard input. The format is found by the content, so the name does not matter.
+pub fn open(path: &Path) -> Result<Opened> {
+    Opened::new(Source::open(path)?)
+}
+
+impl Opened {
+    pub(super) fn new(source: Source) -> Result<Self> {
+        let file = source.name.clone();
+        let (names, table) = match source.format()? {
+            Format::Text => {
+                let (names, table) = TextTable::open(source)?;
+                (names, Table::Text(table))
+            }
+            Format::Parquet => {
+                let (names, table) = ParquetTable::open(source)?;
+                (names, Table::Parquet(table))
+            }
+            Format::ArrowFile => {
+                let (names, table) = ArrowTable::open_file(source)?;
+                (names, Table::Arrow(table))
+            }
+            Format::ArrowStream => {
+                let (names, table) = ArrowTable::open_stream(source)?;
+                (names, Table::Arrow(table))
+            }
+            Format::Npy => {
+                let (names, table) = NumpyTable::open_array(source)?;
+                (names, Table::Numpy(table))
+            }
+            Format::Npz => {
+                let (names, table) = NumpyTable::open_archive(source)?;
+                (names, Table::Numpy(table))
+            }
+        };
+        if names.is_empty() {
+            return Err(data_error(&file, "it has no columns"));
+        }
+        Ok(Self { file, names, table })
+    }
+
+    /// What to call the table in messages: the path, or "standard input".
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The names of all columns, not necessarily distinct.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Reads the columns at these positions (from 0), in this order, and no others.
+    pub fn read(self, wanted: &[usize]) -> Result<Frame> {
+        if let Some(beyond) = wanted.iter().find(|index| **index >= self.names.len()) {
+            return Err(self.fault(format!("there is no column {}", beyond + 1)));
+        }
+        let names: Vec<&str> = wanted.iter().map(|index| self.names[*index].as_str()).collect();
+        let columns = match self.table {
+            Table::Text(table) => table.read(wanted, &names),
+            Table::Parquet(table) => table.read(wanted, &names),
+            Table::Arrow(table) => table.read(wanted, &names),
+            Table::Numpy(table) => table.read(wanted, &names),
+        }?;
+        let rows = columns.first().map_or(0, |column| column.len());
+        if let Some(other) = columns.iter().find(|column| column.len() != rows) {
+            let (found, first) = (other.len(), &columns[0].name);
+            return Err(data_error(
+                &self.file,
+                format!("column '{}' has {found} rows, but '{first}' has {rows}", other.name),
+            ));
+        }
+        Ok(Frame { columns, rows })
+    }
+
+    fn fault(&self, problem: String) -> Error {
+        data_error(&self.file, problem)
+    }
+}

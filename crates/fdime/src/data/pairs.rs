@@ -1,0 +1,420 @@
+use super::frame::{Categories, Column, Frame, Values};
+use super::open::{Opened, open};
+use super::select::{pair_columns, select};
+use super::source::Checked;
+use crate::error::{Error, Result, data_error, quote};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// With fewer pairs than this an estimate says nothing.
+const FEWEST_ROWS: usize = 20;
+
+/// More categories than this are hardly meant as categories.
+const MOST_CATEGORIES: usize = 1000;
+
+/// Text with more categories than this, in more than half of the rows, names the rows.
+const MOST_CATEGORIES_OF_NAMES: usize = 200;
+
+/// The complete rows of the columns of x and y.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairTable {
+    /// The columns of x, without missing values.
+    pub x: Vec<Column>,
+    /// The columns of y, without missing values.
+    pub y: Vec<Column>,
+    /// The row of the input (from 0) of each row.
+    pub kept: Vec<usize>,
+    /// How many rows the input has.
+    pub input_rows: usize,
+}
+
+impl PairTable {
+    /// How many rows were left out because a value was missing.
+    pub fn n_dropped(&self) -> usize {
+        self.input_rows - self.kept.len()
+    }
+}
+
+/// What to do with rows in which a value is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingRows {
+    /// Leave them out.
+    Drop,
+    /// Refuse the table.
+    Refuse,
+}
+
+/// Reads the pairs of a table and refuses what no estimate can be made of.
+///
+/// `x` and `y` are selectors as for [`pair_columns`]. `discrete` selects numbers that are
+/// categories, `numeric` columns that have to be numbers. The path "-" is standard input.
+pub fn load_pairs(
+    path: &Path,
+    x: Option<&str>,
+    y: Option<&str>,
+    discrete: Option<&str>,
+    numeric: Option<&str>,
+    missing: MissingRows,
+) -> Result<PairTable> {
+    let opened = open(path)?;
+    let file = opened.file().to_string();
+    let name_file = |error: Error| data_error(&file, error);
+    let (x, y) = pair_columns(opened.names(), x, y).map_err(name_file)?;
+    let wanted: Vec<usize> = x.iter().chain(&y).copied().collect();
+    let Frame { columns, rows } = read_typed(opened, &wanted, discrete, numeric)?;
+    complete(columns, x.len(), rows, missing).map_err(|problem| data_error(&file, problem))
+}
+
+/// Reads chosen columns (all of them without a choice) with all their rows. Selectors are as for
+/// [`load_pairs`].
+pub fn load_frame(
+    path: &Path,
+    columns: Option<&str>,
+    discrete: Option<&str>,
+    numeric: Option<&str>,
+) -> Result<Frame> {
+    let opened = open(path)?;
+    let file = opened.file().to_string();
+    let wanted = match columns {
+        Some(selector) => select(opened.names(), selector, "--columns")
+            .map_err(|error| data_error(&file, error))?,
+        None => (0..opened.names().len()).collect(),
+    };
+    let frame = read_typed(opened, &wanted, discrete, numeric)?;
+    for column in &frame.columns {
+        check(column, frame.rows).map_err(|problem| data_error(&file, problem))?;
+    }
+    Ok(frame)
+}
+
+/// The pairs between columns of a table that has been read.
+pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], missing: MissingRows) -> Result<PairTable> {
+    let columns = x.iter().chain(y).map(|index| frame.columns[*index].clone()).collect();
+    let names = |side: &[usize]| {
+        side.first().map(|index| frame.columns[*index].name.clone()).unwrap_or_default()
+    };
+    complete(columns, x.len(), frame.rows, missing)
+        .map_err(|problem| data_error(&format!("{} and {}", names(x), names(y)), problem))
+}
+
+/// Reads columns by their exact names, each as a number or, where the flag says so, a category:
+/// what critics were trained on. Any number of rows will do.
+pub fn load_named(
+    path: &Path,
+    x: &[(String, bool)],
+    y: &[(String, bool)],
+    missing: MissingRows,
+) -> Result<PairTable> {
+    let opened = open(path)?;
+    let file = opened.file().to_string();
+    let wanted: Vec<usize> = x
+        .iter()
+        .chain(y)
+        .map(|(name, _)| {
+            opened.names().iter().position(|other| other == name).ok_or_else(|| {
+                let problem = format!(
+                    "there is no column {}, which the saved critics need; name it so, or use \
+                     the table they were trained on",
+                    quote(name)
+                );
+                data_error(&file, problem)
+            })
+        })
+        .collect::<Result<_>>()?;
+    let Frame { mut columns, rows } = opened.read(&wanted)?;
+    for (column, (_, discrete)) in columns.iter_mut().zip(x.iter().chain(y)) {
+        let typed = if *discrete { to_categories(column) } else { to_numbers(column) };
+        typed.map_err(|problem| data_error(&file, problem))?;
+    }
+    let kept = complete_rows(&columns, rows, missing)
+        .map_err(|problem| data_error(&file, problem))?;
+    if kept.is_empty() {
+        return Err(data_error(&file, "it has no complete row to score"));
+    }
+    columns.iter_mut().for_each(|column| keep_rows(column, &kept));
+    let y = columns.split_off(x.len());
+    Ok(PairTable { x: columns, y, kept, input_rows: rows })
+}
+
+/// Reads columns and sees to it that they are numbers or categories as asked for.
+fn read_typed(
+    opened: Opened,
+    wanted: &[usize],
+    discrete: Option<&str>,
+    numeric: Option<&str>,
+) -> Result<Frame> {
+    let file = opened.file().to_string();
+    let fail = |problem: String| data_error(&file, problem);
+    let names = opened.names();
+    let choose = |selector: Option<&str>, role: &str| match selector {
+        Some(selector) => select(names, selector, role).map_err(|error| data_error(&file, error)),
+        None => Ok(Vec::new()),
+    };
+    let (discrete, numeric) = (choose(discrete, "--discrete")?, choose(numeric, "--numeric")?);
+    if let Some(both) = numeric.iter().find(|index| discrete.contains(index)) {
+        let name = quote(&names[*both]);
+        return Err(fail(format!("column {name} is in both --discrete and --numeric; choose one")));
+    }
+    let mut frame = opened.read(wanted)?;
+    for (column, index) in frame.columns.iter_mut().zip(wanted) {
+        if numeric.contains(index) {
+            to_numbers(column).map_err(fail)?;
+        }
+        if discrete.contains(index) {
+            to_categories(column).map_err(fail)?;
+        }
+    }
+    Ok(frame)
+}
+
+/// The complete rows of the columns, the first `x` of which are those of x.
+fn complete(
+    mut columns: Vec<Column>,
+    x: usize,
+    rows: usize,
+    missing: MissingRows,
+) -> Checked<PairTable> {
+    let kept = complete_rows(&columns, rows, missing)?;
+    enough_rows(&columns, rows, kept.len())?;
+    for column in &mut columns {
+        keep_rows(column, &kept);
+        check(column, kept.len())?;
+    }
+    let y = columns.split_off(x);
+    Ok(PairTable { x: columns, y, kept, input_rows: rows })
+}
+
+/// The rows in which every column has a value.
+fn complete_rows(columns: &[Column], rows: usize, missing: MissingRows) -> Checked<Vec<usize>> {
+    let incomplete = |row: &usize| columns.iter().find(|column| column.is_missing(*row));
+    if missing == MissingRows::Refuse
+        && let Some((row, column)) = (0..rows).find_map(|row| Some((row, incomplete(&row)?)))
+    {
+        return Err(format!(
+            "column {} has no value in row {}; fill it in, or have such rows dropped",
+            quote(&column.name),
+            row + 1
+        ));
+    }
+    Ok((0..rows).filter(|row| incomplete(row).is_none()).collect())
+}
+
+/// Refuses fewer complete rows than an estimate needs, and says what they lack.
+fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
+    if count >= FEWEST_ROWS {
+        return Ok(());
+    }
+    let emptiest = columns
+        .iter()
+        .map(|column| ((0..rows).filter(|row| column.is_missing(*row)).count(), column))
+        .max_by_key(|(gaps, _)| *gaps)
+        .filter(|(gaps, _)| *gaps > 0);
+    Err(match emptiest {
+        None => format!("it has {count} rows; at least {FEWEST_ROWS} are needed"),
+        Some((gaps, column)) => format!(
+            "{count} of {rows} rows are complete, and at least {FEWEST_ROWS} are needed; column {} \
+             lacks {gaps} values and could be left out",
+            quote(&column.name)
+        ),
+    })
+}
+
+/// Keeps some rows, in order, and the categories that are in them.
+fn keep_rows(column: &mut Column, kept: &[usize]) {
+    if kept.len() == column.len() {
+        return;
+    }
+    match &mut column.values {
+        Values::Continuous(values) => {
+            // Rows move towards the front only, so none is overwritten before it is read.
+            for (to, from) in kept.iter().enumerate() {
+                values[to] = values[*from];
+            }
+            values.truncate(kept.len());
+        }
+        Values::Discrete { codes, labels } => {
+            let mut categories = Categories::default();
+            for row in kept {
+                categories.push(labels.get(codes[*row] as usize).map(String::as_str));
+            }
+            column.values = categories.finish();
+        }
+    }
+}
+
+/// Refuses columns that say nothing, or that name the rows.
+fn check(column: &Column, rows: usize) -> Checked<()> {
+    let name = quote(&column.name);
+    let constant = match &column.values {
+        Values::Continuous(values) => values.iter().all(|value| *value == values[0]),
+        Values::Discrete { labels, .. } => labels.len() <= 1,
+    };
+    if constant {
+        return Err(format!(
+            "column {name} has the same value in every row used; leave it out, e.g. with '!{}'",
+            column.name
+        ));
+    }
+    match &column.values {
+        Values::Discrete { labels, .. }
+            if labels.len() > MOST_CATEGORIES_OF_NAMES && labels.len() * 2 > rows =>
+        {
+            Err(format!(
+                "column {name} has {} different texts in {rows} rows, as names of rows have; leave \
+                 it out, e.g. with '!{}', or give numbers",
+                labels.len(),
+                column.name
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Text that has to be numbers.
+fn to_numbers(column: &mut Column) -> Checked<()> {
+    let Values::Discrete { codes, labels } = &column.values else { return Ok(()) };
+    let numbers: Vec<Option<f64>> = labels
+        .iter()
+        .map(|label| label.trim().parse().ok().filter(|number: &f64| number.is_finite()))
+        .collect();
+    if let Some(bad) = numbers.iter().position(Option::is_none) {
+        let row = codes.iter().position(|code| *code as usize == bad).map_or(0, |row| row + 1);
+        return Err(format!(
+            "column {} has to be numbers, but row {row} is {}; correct it, or leave it empty",
+            quote(&column.name),
+            quote(&labels[bad])
+        ));
+    }
+    let value = |code: &u32| numbers.get(*code as usize).copied().flatten().unwrap_or(f64::NAN);
+    column.values = Values::Continuous(codes.iter().map(value).collect());
+    Ok(())
+}
+
+/// Numbers that are categories.
+fn to_categories(column: &mut Column) -> Checked<()> {
+    let Values::Continuous(values) = &column.values else { return Ok(()) };
+    // 0 and -0 are one category.
+    let bits = |value: &f64| (value + 0.0).to_bits();
+    let distinct = values.iter().filter(|value| !value.is_nan()).map(bits).collect::<HashSet<u64>>().len();
+    if distinct > MOST_CATEGORIES {
+        return Err(format!(
+            "column {} has {distinct} different numbers, too many for categories (at most \
+             {MOST_CATEGORIES}); take it out of --discrete",
+            quote(&column.name)
+        ));
+    }
+    let mut categories = Categories::default();
+    for value in values {
+        let label = (!value.is_nan()).then(|| (value + 0.0).to_string());
+        categories.push(label.as_deref());
+    }
+    column.values = categories.finish();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Case {
+        folder: tempfile::TempDir,
+    }
+
+    impl Case {
+        fn new(rows: impl IntoIterator<Item = String>) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let rows: Vec<String> = rows.into_iter().collect();
+            std::fs::write(folder.path().join("t.csv"), rows.join("\n")).unwrap();
+            Self { folder }
+        }
+
+        fn load(&self, x: &str, y: &str) -> Result<PairTable> {
+            self.load_as(x, y, None, None, MissingRows::Drop)
+        }
+
+        fn load_as(
+            &self,
+            x: &str,
+            y: &str,
+            discrete: Option<&str>,
+            numeric: Option<&str>,
+            missing: MissingRows,
+        ) -> Result<PairTable> {
+            let path = self.folder.path().join("t.csv");
+            load_pairs(&path, Some(x), Some(y), discrete, numeric, missing)
+        }
+    }
+
+    fn refusal(outcome: Result<PairTable>) -> String {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, Error::Data { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("t.csv: ") && text.lines().count() == 1, "{text}");
+        text
+    }
+
+    fn mixed() -> Case {
+        let header = "id,a,b,c,k,w".to_string();
+        let rows = (0..300).map(|row| {
+            let a = if row == 6 { "NA".into() } else { (row as f64 / 3.0).to_string() };
+            let b = if row == 9 { "u9" } else { ["u", "v"][row % 2] };
+            let w = if row == 4 { "four".into() } else { row.to_string() };
+            format!("name{row},{a},{b},{},{},{w}", row % 3, 7)
+        });
+        Case::new(std::iter::once(header).chain(rows))
+    }
+
+    #[test]
+    fn incomplete_rows_are_dropped_or_refused() {
+        let table = mixed().load("a", "b").unwrap();
+        assert_eq!((table.input_rows, table.n_dropped(), table.kept.len()), (300, 1, 299));
+        assert_eq!((table.kept[5], table.kept[6]), (5, 7));
+        assert_eq!(table.x[0].len(), 299);
+        let Values::Continuous(values) = &table.x[0].values else { panic!() };
+        assert_eq!(values[6], 7.0 / 3.0);
+        let Values::Discrete { codes, labels } = &table.y[0].values else { panic!() };
+        assert_eq!((labels.len(), codes[5], codes[6]), (3, 1, 1));
+        let refused = mixed().load_as("b", "a", None, None, MissingRows::Refuse);
+        assert!(refusal(refused).contains("column 'a' has no value in row 7"));
+    }
+
+    #[test]
+    fn numbers_become_categories_on_request() {
+        let table = mixed().load_as("c", "b", Some("c"), None, MissingRows::Drop).unwrap();
+        let Values::Discrete { labels, .. } = &table.x[0].values else { panic!() };
+        assert_eq!(labels, &["0", "1", "2"]);
+        let rows = (0..2000).map(|row| format!("{row},{}", row % 7));
+        let many = Case::new(rows).load_as("1", "2", Some("1"), None, MissingRows::Drop);
+        assert!(refusal(many).contains("2000 different numbers, too many for categories"));
+    }
+
+    #[test]
+    fn useless_columns_and_tables_are_refused() {
+        for (x, y, expected) in [
+            ("k", "a", "column 'k' has the same value in every row used; leave it out"),
+            ("id", "a", "column 'id' has 299 different texts in 299 rows"),
+            ("q", "a", "--x q: there is no column 'q'"),
+            ("a,b", "b", "column 'b' is in --x too"),
+        ] {
+            let refused = refusal(mixed().load(x, y));
+            assert!(refused.contains(expected), "{refused}");
+        }
+        let few = Case::new((0..19).map(|row| format!("{row},{}", row % 2)));
+        assert!(refusal(few.load("1", "2")).contains("it has 19 rows; at least 20 are needed"));
+        let gaps =
+            Case::new((0..30).map(|row| format!("{row},{}", if row < 15 { "1" } else { "" })));
+        let refused = refusal(gaps.load("1", "2"));
+        assert!(refused.contains("15 of 30 rows are complete"), "{refused}");
+        assert!(refused.contains("column '2' lacks 15 values"), "{refused}");
+    }
+
+    #[test]
+    fn text_where_numbers_are_demanded_is_refused() {
+        let refused = mixed().load_as("w", "a", None, Some("w"), MissingRows::Drop);
+        assert!(refusal(refused).contains("column 'w' has to be numbers, but row 5 is 'four'"));
+        let both = mixed().load_as("w", "a", Some("w"), Some("w"), MissingRows::Drop);
+        assert!(refusal(both).contains("in both --discrete and --numeric"));
+        let table = mixed().load_as("a", "c", None, Some("a,c"), MissingRows::Drop).unwrap();
+        assert!(matches!(table.y[0].values, Values::Continuous(_)));
+    }
+}

@@ -1,0 +1,327 @@
+//! Which columns of a table are meant.
+
+use super::source::Checked;
+use crate::error::{Error, Result, quote, unknown_name};
+
+/// The positions (from 0) of the columns that a selector names, in its order and each once.
+///
+/// A selector is a list with commas of names, patterns (`sensor_*`, `t?`), positions from 1 (`3`),
+/// ranges of positions (`2-5`, `4-`) and ranges of names (`a:c`). A leading `!` takes columns out
+/// again (`*,!id`). A name comes before any other meaning. `role` is what the columns are for, as
+/// the user calls it; it opens every error.
+pub fn select(names: &[String], selector: &str, role: &str) -> Result<Vec<usize>> {
+    let fail = |problem: String| Error::Selection {
+        role: role.to_string(),
+        selector: selector.to_string(),
+        problem: problem.replace(char::is_control, " "),
+    };
+    let whole = by_name(names, selector.trim()).map_err(fail)?;
+    if let Some(index) = whole {
+        return Ok(vec![index]);
+    }
+    let (mut included, mut excluded, mut includes_any) = (Vec::new(), Vec::new(), false);
+    for item in selector.split(',').map(str::trim) {
+        let exclusion = item.strip_prefix('!').filter(|_| !names.iter().any(|name| name == item));
+        match exclusion {
+            Some(rest) => excluded.extend(resolve(names, rest.trim()).map_err(fail)?),
+            None => {
+                included.extend(resolve(names, item).map_err(fail)?);
+                includes_any = true;
+            }
+        }
+    }
+    if !includes_any {
+        included.extend(0..names.len());
+    }
+    let mut chosen = Vec::new();
+    for index in included {
+        if !excluded.contains(&index) && !chosen.contains(&index) {
+            chosen.push(index);
+        }
+    }
+    match chosen.is_empty() {
+        true => Err(fail("this leaves no column".into())),
+        false => Ok(chosen),
+    }
+}
+
+/// The columns of x and of y. Where only one of them is chosen, the other is all the rest. Where
+/// none is, a table of two columns is x and y, and so is one with columns `x1`, `x2`, ..., `y1`, ...
+pub fn pair_columns(
+    names: &[String],
+    x: Option<&str>,
+    y: Option<&str>,
+) -> Result<(Vec<usize>, Vec<usize>)> {
+    let others = |chosen: &[usize], role: &str, selector: &str, other: &str| {
+        let rest: Vec<usize> = (0..names.len()).filter(|index| !chosen.contains(index)).collect();
+        match rest.is_empty() {
+            false => Ok(rest),
+            true => Err(Error::Selection {
+                role: role.into(),
+                selector: selector.into(),
+                problem: format!("this is every column, which leaves none for {other}"),
+            }),
+        }
+    };
+    match (x, y) {
+        (Some(x), Some(y)) => {
+            let (left, right) = (select(names, x, "--x")?, select(names, y, "--y")?);
+            match left.iter().find(|index| right.contains(index)) {
+                None => Ok((left, right)),
+                Some(shared) => Err(Error::Selection {
+                    role: "--y".into(),
+                    selector: y.into(),
+                    problem: format!(
+                        "column {} is in --x too; it can be on one side only",
+                        quote(&names[*shared])
+                    ),
+                }),
+            }
+        }
+        (Some(x), None) => {
+            let left = select(names, x, "--x")?;
+            let right = others(&left, "--x", x, "--y")?;
+            Ok((left, right))
+        }
+        (None, Some(y)) => {
+            let right = select(names, y, "--y")?;
+            Ok((others(&right, "--y", y, "--x")?, right))
+        }
+        (None, None) if names.len() == 2 => Ok((vec![0], vec![1])),
+        (None, None) => named_sides(names).ok_or_else(|| Error::Selection {
+            role: "--x".into(),
+            selector: "and --y".into(),
+            problem: format!("say which columns are x and which are y; {}", list(names)),
+        }),
+    }
+}
+
+/// The sides of a table whose columns are all called `x` or `y`, with or without a number.
+fn named_sides(names: &[String]) -> Option<(Vec<usize>, Vec<usize>)> {
+    let side = |name: &String, letter: char| {
+        name.strip_prefix(letter)
+            .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let of = |letter: char| -> Vec<usize> {
+        (0..names.len()).filter(|index| side(&names[*index], letter)).collect()
+    };
+    let (x, y) = (of('x'), of('y'));
+    let all_named = x.len() + y.len() == names.len();
+    (all_named && !x.is_empty() && !y.is_empty()).then_some((x, y))
+}
+
+/// The columns that one item of a selector names.
+fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
+    if item.is_empty() {
+        return Err("there is an empty name between its commas".into());
+    }
+    if let Some(index) = by_name(names, item)? {
+        return Ok(vec![index]);
+    }
+    if item.contains(['*', '?']) {
+        let matching: Vec<usize> =
+            (0..names.len()).filter(|index| glob_matches(item, &names[*index])).collect();
+        return match matching.is_empty() {
+            true => Err(format!("no column matches {}; {}", quote(item), list(names))),
+            false => Ok(matching),
+        };
+    }
+    if let Some((first, last)) = position_range(item, names.len()) {
+        return check_range(first, last, names.len());
+    }
+    let mut colons = item.match_indices(':');
+    let ends = colons.find_map(|(at, _)| {
+        let (first, last) = (item[..at].trim(), item[at + 1..].trim());
+        let known = |end: &str| names.iter().any(|name| name == end);
+        (known(first) && known(last)).then_some((first, last))
+    });
+    if let Some((first, last)) = ends {
+        let (first, last) = (by_name(names, first)?, by_name(names, last)?);
+        let (Some(first), Some(last)) = (first, last) else { return Err(unknown(names, item)) };
+        return check_range(first + 1, last + 1, names.len());
+    }
+    // Of a range of names, the end that is wrong is the name to complain about.
+    let wrong = item.split_once(':').map(|(first, last)| [first.trim(), last.trim()]);
+    let wrong = wrong.into_iter().flatten().find(|end| !names.iter().any(|name| name == end));
+    Err(unknown(names, wrong.unwrap_or(item)))
+}
+
+/// The column with exactly this name.
+fn by_name(names: &[String], wanted: &str) -> Checked<Option<usize>> {
+    let found: Vec<usize> = (0..names.len()).filter(|index| names[*index] == wanted).collect();
+    match found[..] {
+        [] => Ok(None),
+        [index] => Ok(Some(index)),
+        _ => {
+            let positions: Vec<String> =
+                found.iter().map(|index| (index + 1).to_string()).collect();
+            Err(format!(
+                "{} columns are called {}; choose by position: {}",
+                found.len(),
+                quote(wanted),
+                positions.join(", ")
+            ))
+        }
+    }
+}
+
+/// The first and last position that `3`, `2-5` or `4-` stand for.
+fn position_range(item: &str, columns: usize) -> Option<(usize, usize)> {
+    if let Ok(position) = item.parse() {
+        return Some((position, position));
+    }
+    let (first, last) = item.split_once('-')?;
+    let first = first.trim().parse().ok()?;
+    match last.trim() {
+        "" => Some((first, columns)),
+        last => Some((first, last.parse().ok()?)),
+    }
+}
+
+fn check_range(first: usize, last: usize, columns: usize) -> Checked<Vec<usize>> {
+    let beyond = [first, last].into_iter().find(|position| !(1..=columns).contains(position));
+    match beyond {
+        Some(position) => {
+            Err(format!("there is no column {position}: positions go from 1 to {columns}"))
+        }
+        None if first > last => {
+            Err(format!("the range goes backwards, from column {first} to column {last}"))
+        }
+        None => Ok((first - 1..last).collect()),
+    }
+}
+
+/// Whether a pattern with `*` (any characters) and `?` (any one) fits all of a name.
+pub fn glob_matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where the last star was, and how far the name was when it took nothing.
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(wanted) if *wanted == '?' || *wanted == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    p = at + 1;
+                    n = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|rest| *rest == '*')
+}
+
+fn unknown(names: &[String], wanted: &str) -> String {
+    let error = unknown_name("column", wanted, names.iter().map(String::as_str));
+    let suggestion = match error {
+        Error::UnknownName { suggestion: Some(name), .. } => {
+            format!(", did you mean {}?", quote(&name))
+        }
+        _ => ";".to_string(),
+    };
+    format!("there is no column {}{suggestion} {}", quote(wanted), list(names))
+}
+
+/// The columns there are, or how many when they are many.
+fn list(names: &[String]) -> String {
+    const FEW: usize = 12;
+    match names.len() {
+        count if count > FEW => {
+            let first: Vec<String> = names.iter().take(3).map(|name| quote(name)).collect();
+            format!("the table has {count} columns: {}, ...", first.join(", "))
+        }
+        _ => {
+            let all: Vec<String> = names.iter().map(|name| quote(name)).collect();
+            format!("the columns are {}", all.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &str) -> Vec<String> {
+        list.split(' ').map(str::to_string).collect()
+    }
+
+    #[test]
+    fn items_of_all_kinds() {
+        let table = names("id sensor_a sensor_b t1 t2 a-b 9");
+        for (selector, expected) in [
+            ("t1", vec![3]),
+            ("t2, id", vec![4, 0]),
+            ("sensor_*", vec![1, 2]),
+            ("t?", vec![3, 4]),
+            ("*_b", vec![2]),
+            ("*e*o*_?", vec![1, 2]),
+            ("2", vec![1]),
+            ("2-4", vec![1, 2, 3]),
+            ("5-", vec![4, 5, 6]),
+            ("9", vec![6]),
+            ("a-b", vec![5]),
+            ("sensor_b:t2", vec![2, 3, 4]),
+            ("*,!id", vec![1, 2, 3, 4, 5, 6]),
+            ("!3-", vec![0, 1]),
+            ("!id,*", vec![1, 2, 3, 4, 5, 6]),
+            ("t1,t*,4", vec![3, 4]),
+        ] {
+            assert_eq!(select(&table, selector, "--x").unwrap(), expected, "{selector}");
+        }
+        assert_eq!(select(&names("a a,b !c"), "a,b", "--x").unwrap(), [1]);
+        assert_eq!(select(&names("a a,b !c"), "!c", "--x").unwrap(), [2]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let table = names("price volume price time");
+        for (selector, expected) in [
+            ("volum", "there is no column 'volum', did you mean 'volume'? the columns are 'price'"),
+            ("qqq", "there is no column 'qqq'; the columns are"),
+            ("price", "2 columns are called 'price'; choose by position: 1, 3"),
+            ("volume:tme", "there is no column 'tme', did you mean 'time'?"),
+            ("7", "there is no column 7: positions go from 1 to 4"),
+            ("0", "there is no column 0"),
+            ("2-9", "there is no column 9"),
+            ("3-2", "goes backwards"),
+            ("z*", "no column matches 'z*'"),
+            ("volume,,time", "empty name"),
+            ("", "empty name"),
+            ("!*", "leaves no column"),
+        ] {
+            let error = select(&table, selector, "--x").unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--x {selector}: ")), "{error}");
+            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn sides_chosen_and_found() {
+        let table = names("a b c");
+        assert_eq!(pair_columns(&table, Some("a"), Some("c")).unwrap(), (vec![0], vec![2]));
+        assert_eq!(pair_columns(&table, Some("b"), None).unwrap(), (vec![1], vec![0, 2]));
+        assert_eq!(pair_columns(&table, None, Some("b")).unwrap(), (vec![0, 2], vec![1]));
+        assert_eq!(pair_columns(&names("q r"), None, None).unwrap(), (vec![0], vec![1]));
+        assert_eq!(pair_columns(&names("y x1 x2"), None, None).unwrap(), (vec![1, 2], vec![0]));
+        for (x, y, expected) in [
+            (None, None, "say which columns are x and which are y; the columns are 'a', 'b', 'c'"),
+            (Some("a,b"), Some("b,c"), "column 'b' is in --x too"),
+            (Some("*"), None, "leaves none for --y"),
+            (None, Some("1-3"), "leaves none for --x"),
+        ] {
+            let error = pair_columns(&table, x, y).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(pair_columns(&names("x1 x2 x3"), None, None).is_err());
+    }
+}
