@@ -34,8 +34,8 @@ grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));margin-top:16
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px;\
 min-width:0}.number{font-size:34px;font-weight:650}.good{color:var(--good)}.fair{color:var(--fair)}\
 .doubtful{color:var(--doubtful)}table{border-collapse:collapse;width:100%;font-size:13px}\
-th,td{text-align:left;padding:3px 8px 3px 0;border-bottom:1px solid var(--line);\
-overflow-wrap:anywhere}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
+th,td{text-align:left;padding:3px 8px 3px 0;border-bottom:1px solid var(--line)}\
+td{overflow-wrap:anywhere}th{white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
 svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}\
 .grid{stroke:var(--line)}.axis{stroke:var(--soft)}.bar{fill:var(--bar)}\
 .train{stroke:var(--train);fill:none;stroke-width:1.2}\
@@ -299,7 +299,7 @@ fn rank_correlation(left: &Column, right: &Column, rows: &[usize]) -> f64 {
 /// Blue where a pair is more likely together than apart, red where it is less.
 fn colour(value: f64, scale: f64) -> String {
     let share = (value / scale).clamp(-1.0, 1.0);
-    let (from, to) = ([150.0, 156.0, 168.0], if share > 0.0 { [37.0, 99.0, 235.0] } else { [220.0, 60.0, 40.0] });
+    let (from, to) = ([150.0, 156.0, 168.0], if share > 0.0 { [59.0, 130.0, 246.0] } else { [239.0, 68.0, 68.0] });
     let mix = |k: usize| (from[k] + (to[k] - from[k]) * share.abs()).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
@@ -348,8 +348,8 @@ fn data_view(report: &Report) -> String {
         ""
     };
     format!(
-        "<p class=\"soft\">{chosen}<span style=\"color:#2563eb\">Blue</span>: more likely together \
-         than apart; <span style=\"color:#dc3c28\">red</span>: less. Full colour at {scale:.2} nats; \
+        "<p class=\"soft\">{chosen}<span style=\"color:#3b82f6\">Blue</span>: more likely together \
+         than apart; <span style=\"color:#ef4444\">red</span>: less. Full colour at {scale:.2} nats; \
          {} of {n} rows.</p>{}",
         rows.len(),
         figure.finish("data coloured by pointwise information", &x.name, &y.name)

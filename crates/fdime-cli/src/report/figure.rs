@@ -96,7 +96,7 @@ impl Figure {
             counts[bin as usize] += 1;
         }
         let highest = counts.iter().copied().max().unwrap_or(0).max(1);
-        let mut figure = Figure::new(x_range, (0.0, 1.08 * highest as f64));
+        let mut figure = Figure::new(x_range, (0.0, 1.18 * highest as f64));
         let width = (figure.x.picture.1 - figure.x.picture.0) / bins as f64;
         for (bin, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             let (left, top) = (LEFT + bin as f64 * width, figure.y.at(count as f64));

@@ -98,7 +98,7 @@ mod tests {
             assert_eq!(name.parse::<Method>().unwrap().to_string(), name);
         }
         let error = |name: &str| name.parse::<Method>().unwrap_err().to_string();
-        assert_eq!(error("kgs"), "unknown estimator 'kgs'; did you mean 'ksg'?");
+        assert_eq!(error("kssg"), "unknown estimator 'kssg'; did you mean 'ksg'?");
         assert!(error("gan-dmie").contains("gan-dime"));
     }
 }

@@ -97,6 +97,8 @@ pub fn estimate(
     let unclipped = fit.read(estimator.readout());
     let lower_bound = fit.read(Readout::DonskerVaradhan);
     let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order);
+    let uncertainty =
+        Uncertainty { standard_error, spread: spread(&fit.folds), gap: training_gap(&fit.folds) };
     let baselines = baselines(table);
     let verdict = Verdict::new(&Evidence {
         x,
@@ -111,7 +113,7 @@ pub fn estimate(
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
         unclipped: Nats(unclipped),
-        interval: interval(unclipped, standard_error),
+        interval: uncertainty.interval(unclipped),
         independence: Some(fit.independence),
         pointwise: fit.pointwise,
         folds: fit.folds,
@@ -123,10 +125,55 @@ pub fn estimate(
     })
 }
 
-/// The interval, cut off at 0 like the estimate.
-fn interval(mi: f64, standard_error: f64) -> (Nats, Nats) {
-    let reach = NORMAL_QUANTILE * standard_error;
-    (Nats((mi - reach).max(0.0)), Nats((mi + reach).max(0.0)))
+/// What an interval is made of.
+struct Uncertainty {
+    standard_error: f64,
+    /// Between critics of different recipes and seeds.
+    spread: f64,
+    /// How far training rows are above held-out rows.
+    gap: f64,
+}
+
+/// How much of the information even good critics may miss without any sign of it.
+const UNSEEN_SHARE: f64 = 0.03;
+
+impl Uncertainty {
+    /// The interval, cut off at 0 like the estimate. Critics can miss dependence but hardly invent
+    /// any in rows they never saw, so what cannot be measured reaches upwards: the gap to the
+    /// training rows (the truth lies between the two) and a share of the estimate.
+    fn interval(&self, mi: f64) -> (Nats, Nats) {
+        let chance = self.standard_error.powi(2) + self.spread.powi(2);
+        let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
+        let (low, high) = (chance.sqrt(), (chance + missed).sqrt());
+        (Nats((mi - NORMAL_QUANTILE * low).max(0.0)), Nats((mi + NORMAL_QUANTILE * high).max(0.0)))
+    }
+}
+
+/// The standard deviation, by weight, of the estimates that each recipe and seed alone would give.
+fn spread(folds: &[FoldFigures]) -> f64 {
+    let critics = folds.iter().map(|fold| fold.members.len()).min().unwrap_or(0);
+    let (mut sum, mut total) = (0.0, 0.0);
+    for critic in 0..critics {
+        let (mut difference, mut weight) = (0.0, 0.0);
+        for fold in folds {
+            let member = &fold.members[critic];
+            if let Some(mi) = member.mi_nats {
+                difference += member.weight * (mi - fold.mi_nats);
+                weight += member.weight;
+            }
+        }
+        if weight > 0.0 {
+            sum += difference * difference / weight;
+            total += weight;
+        }
+    }
+    if total > 0.0 { (sum / total).sqrt() } else { 0.0 }
+}
+
+/// How far the training rows' mean log ratio is above that of held-out rows.
+fn training_gap(folds: &[FoldFigures]) -> f64 {
+    let gaps = folds.iter().map(|fold| fold.train_mi_nats - fold.mi_nats);
+    (gaps.sum::<f64>() / folds.len().max(1) as f64).max(0.0)
 }
 
 /// The standard error of the mean log ratio: from the scatter of the rows, or from that of the
@@ -222,7 +269,7 @@ fn nearest_neighbours(table: Table) -> Result<Estimate> {
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
         unclipped: Nats(unclipped),
-        interval: interval(unclipped, standard_error),
+        interval: Uncertainty { standard_error, spread: 0.0, gap: 0.0 }.interval(unclipped),
         independence: None,
         pointwise,
         folds: Vec::new(),

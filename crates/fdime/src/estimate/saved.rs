@@ -136,7 +136,7 @@ impl SavedModel {
             _ => Path::new("."),
         };
         let aside = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let json = serde_json::to_vec_pretty(&self.description)
+        let json = serde_json::to_vec(&self.description)
             .map_err(|error| fail(error.to_string()))?;
         std::fs::write(aside.path().join(PLAN), json).map_err(io)?;
         let bytes: Vec<(String, Vec<u8>)> = self

@@ -50,7 +50,7 @@ impl FromStr for Scaling {
 }
 
 /// The most values that normal scores are interpolated between.
-const MOST_KNOTS: usize = 1024;
+const MOST_KNOTS: usize = 256;
 
 /// The fitted map of one column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -201,7 +201,8 @@ pub struct Features {
     /// Whether radii are inputs (see [`Radius`]).
     pub radial: bool,
     /// sin(pi k u) and cos(pi k u) of the ranks u in (-1, 1) of continuous columns, for k = 1, 2, 4,
-    /// ...: this many of them. They find dependence that changes sign along a column.
+    /// ...: this many of them. They find dependence that changes sign along a column. They need
+    /// the first scaling to be [`Scaling::Gaussian`].
     pub waves: usize,
 }
 
@@ -212,8 +213,8 @@ pub struct SideScaler {
     columns: Vec<ColumnScaler>,
     /// Further scalings of the continuous columns.
     again: Vec<Vec<ColumnScaler>>,
-    /// Normal scores of the continuous columns, which the waves are taken of.
-    ranks: Vec<ColumnScaler>,
+    /// How many waves there are of each continuous column. The first scaling is then that to normal
+    /// scores, which ranks follow from.
     waves: usize,
     radii: Vec<Radius>,
 }
@@ -223,16 +224,22 @@ pub struct SideScaler {
 /// columns, and of the values less their median and divided by their spread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Radius {
-    columns: Vec<ColumnScaler>,
+    /// (median, spread) of the continuous columns; nothing to take the columns as they are scaled.
+    spreads: Option<Vec<(f64, f64)>>,
     center: f64,
     scale: f64,
 }
 
 impl Radius {
-    fn fit(columns: &[Column], rows: &[u32], scalers: Vec<ColumnScaler>) -> Self {
+    fn fit(
+        columns: &[Column],
+        rows: &[u32],
+        scalers: &[ColumnScaler],
+        spreads: Option<Vec<(f64, f64)>>,
+    ) -> Self {
         let n = columns.first().map_or(0, Column::len);
-        let mut radius = Radius { columns: scalers, center: 0.0, scale: 1.0 };
-        let raw = radius.apply(columns, n);
+        let mut radius = Radius { spreads, center: 0.0, scale: 1.0 };
+        let raw = radius.apply(columns, scalers, n);
         let values: Vec<f64> = rows.iter().map(|&row| f64::from(raw[row as usize])).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
@@ -242,11 +249,16 @@ impl Radius {
     }
 
     /// The radius of every row.
-    fn apply(&self, columns: &[Column], n: usize) -> Vec<f32> {
+    fn apply(&self, columns: &[Column], scalers: &[ColumnScaler], n: usize) -> Vec<f32> {
         let mut squares = vec![0f64; n];
-        for (values, scaler) in continuous(columns).zip(&self.columns) {
+        let scalers = scalers.iter().filter(|scaler| scaler.is_continuous());
+        for (place, (values, scaler)) in continuous(columns).zip(scalers).enumerate() {
+            let spread = self.spreads.as_ref().map(|spreads| spreads[place]);
             for (square, value) in squares.iter_mut().zip(values) {
-                *square += scaler.number(*value).powi(2);
+                *square += match spread {
+                    Some((center, spread)) => ((value - center) / spread).powi(2),
+                    None => scaler.number(*value).powi(2),
+                };
             }
         }
         let standardised =
@@ -272,22 +284,19 @@ impl SideScaler {
             fit(scaling).into_iter().filter(ColumnScaler::is_continuous).collect()
         };
         let first = features.scalings.first().copied().unwrap_or(Scaling::Standard);
+        let scalers = fit(first);
         let mut radii = Vec::new();
         if features.radial && continuous(columns).next().is_some() {
-            let spread = continuous(columns)
-                .map(|values| {
-                    let (center, scale) = median_and_spread(&sorted_values(values, rows));
-                    ColumnScaler::Affine { center, scale }
-                })
+            let spreads = continuous(columns)
+                .map(|values| median_and_spread(&sorted_values(values, rows)))
                 .collect();
-            radii.push(Radius::fit(columns, rows, numbers(first)));
-            radii.push(Radius::fit(columns, rows, spread));
+            radii.push(Radius::fit(columns, rows, &scalers, None));
+            radii.push(Radius::fit(columns, rows, &scalers, Some(spreads)));
         }
         SideScaler {
-            columns: fit(first),
+            columns: scalers,
             again: features.scalings.iter().skip(1).map(|scaling| numbers(*scaling)).collect(),
-            ranks: if features.waves > 0 { numbers(Scaling::Gaussian) } else { Vec::new() },
-            waves: features.waves,
+            waves: if first == Scaling::Gaussian { features.waves } else { 0 },
             radii,
         }
     }
@@ -302,7 +311,7 @@ impl SideScaler {
     pub fn width(&self) -> usize {
         self.columns.iter().map(ColumnScaler::width).sum::<usize>()
             + self.again.iter().map(Vec::len).sum::<usize>()
-            + 2 * self.waves * self.ranks.len()
+            + 2 * self.waves * self.continuous()
             + self.radii.len()
     }
 
@@ -350,7 +359,8 @@ impl SideScaler {
                 fill(1, &mut |row, input| input[0] = scaler.number(values[row]) as f32);
             }
         }
-        for (scaler, values) in self.ranks.iter().zip(continuous(columns)) {
+        let ranked = self.columns.iter().filter(|scaler| self.waves > 0 && scaler.is_continuous());
+        for (scaler, values) in ranked.zip(continuous(columns)) {
             let normal = Normal::standard();
             fill(2 * self.waves, &mut |row, input| {
                 let u = 2.0 * normal.cdf(scaler.number(values[row])) - 1.0;
@@ -361,7 +371,7 @@ impl SideScaler {
             });
         }
         for radius in &self.radii {
-            let radii = radius.apply(columns, n);
+            let radii = radius.apply(columns, &self.columns, n);
             fill(1, &mut |row, input| input[0] = radii[row]);
         }
         inputs
