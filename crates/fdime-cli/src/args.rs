@@ -185,10 +185,10 @@ pub struct Bench {
 /// How to estimate from finite data.
 #[derive(Args)]
 pub struct Estimation {
-    /// auto, any estimator of 'fdime list', or copula, cca, ksg
+    /// auto, copula, cca, ksg, or any estimator of 'fdime list'
     #[arg(long, default_value = "auto")]
     pub estimator: String,
-    /// How much work to put in: quick, default or max
+    /// How much work to put in: quick, default or max [default: default, matrix quick]
     #[arg(long)]
     pub effort: Option<String>,
     /// Folds of cross-fitting
@@ -217,6 +217,9 @@ pub struct Reading {
     /// Rows with missing values: drop them, or make them an error
     #[arg(long, value_name = "drop|error", default_value = "drop")]
     pub missing: String,
+    /// Columns with one value throughout: drop them, or make them an error
+    #[arg(long, value_name = "drop|error", default_value = "error")]
+    pub constant: String,
 }
 
 #[derive(Args)]

@@ -1,34 +1,15 @@
 //! The command line as a user meets it: text and errors under snapshots, files, exit codes.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-fn fdime(arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fdime"));
-    command.args(arguments.split_whitespace()).env("COLUMNS", "80").output().unwrap()
-}
-
-fn stdout(arguments: &str) -> String {
-    let output = fdime(arguments);
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// A refused request: exit code 2, nothing on stdout, and this on stderr.
-fn refusal(arguments: &str) -> String {
-    let output = fdime(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
-    assert!(output.stdout.is_empty(), "{arguments}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn json(arguments: &str) -> serde_json::Value {
-    serde_json::from_str(&stdout(arguments)).unwrap()
-}
+use common::{fdime, is_empty, json, refusal, stdout};
+use std::process::Command;
 
 #[test]
 fn help_fits_a_terminal_of_80_columns() {
-    for command in ["", "list", "sample", "staircase", "bench"] {
+    for command in
+        ["", "estimate", "apply", "matrix", "suite", "list", "sample", "staircase", "bench"]
+    {
         let help = stdout(&format!("{command} --help"));
         let longest = help.lines().map(str::len).max().unwrap_or(0);
         assert!(longest <= 80, "{command}: {longest} columns");
@@ -41,6 +22,11 @@ fn help_fits_a_terminal_of_80_columns() {
 #[test]
 fn help_of_the_staircase() {
     insta::assert_snapshot!(stdout("staircase --help"));
+}
+
+#[test]
+fn help_of_the_estimate() {
+    insta::assert_snapshot!(stdout("estimate --help"));
 }
 
 #[test]
@@ -295,8 +281,4 @@ fn an_interrupt_ends_cleanly() {
     assert!(kill.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(is_empty(folder.path()));
-}
-
-fn is_empty(folder: &Path) -> bool {
-    std::fs::read_dir(folder).unwrap().next().is_none()
 }

@@ -47,7 +47,9 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// Training gave numbers that are not finite, however it was tried.
-    #[error("{estimator} diverged: its objective or its estimate is no longer finite; try gan-dime")]
+    #[error(
+        "{estimator} diverged: its objective or its estimate is no longer finite; try gan-dime"
+    )]
     Diverged {
         /// The estimator.
         estimator: String,

@@ -42,7 +42,7 @@ pub mod scores;
 pub mod train;
 
 pub use critic::{CriticKind, CriticPlan};
-pub use data::{MissingRows, PairTable, load_pairs};
+pub use data::{PairTable, Reading, load_pairs};
 pub use divergence::{CustomDivergence, Divergence};
 pub use engine::{CpuEngine, Engine};
 pub use error::{Error, Result, unknown_name};
@@ -51,7 +51,9 @@ pub use nats::Nats;
 pub use nn::{Activation, AdamPlan};
 pub use objective::{Estimator, Readout};
 pub use pairing::Pairing;
-pub use scenario::{Level, PairSource, Scenario, ScenarioName, ScenarioPlan, SuiteTask, bmi_suite, parse_levels};
+pub use scenario::{
+    Level, PairSource, Scenario, ScenarioName, ScenarioPlan, SuiteTask, bmi_suite, parse_levels,
+};
 pub use train::{
     Ending, LevelSummary, Observer, RunPlan, RunsSummary, Schedule, StepRecord, Trace, silent,
     summarise_runs,

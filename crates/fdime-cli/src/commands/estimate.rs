@@ -1,11 +1,11 @@
-use super::{Watch, missing_rows, print_json, write_pointwise};
+use super::{Watch, print_json, write_pointwise};
 use crate::args::Estimate as Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::report::estimate::{Report, render, short_p, sides};
 use fdime::data::{PairTable, Values, check_writable, load_pairs, write_whole};
 use fdime::estimate::{
-    Baselines, Effort, Estimate, EstimatePlan, FoldFigures, Method, RaceEntry, RowOrder, SavedModel,
-    Verdict, estimate,
+    Baselines, Effort, Estimate, EstimatePlan, FoldFigures, Method, RaceEntry, RowOrder,
+    SavedModel, Verdict, estimate,
 };
 use fdime::{Error, Nats};
 use serde::Serialize;
@@ -39,7 +39,7 @@ struct Json<'a> {
 
 pub fn run(args: &Arguments) -> Outcome {
     let mut plan = args.estimation.plan(Effort::Default)?;
-    let missing = missing_rows(&args.reading.missing)?;
+    let reading = args.reading.parse()?;
     for path in [&args.pointwise, &args.report].into_iter().flatten() {
         check_writable(path).map_err(not_possible)?;
     }
@@ -50,14 +50,7 @@ pub fn run(args: &Arguments) -> Outcome {
         }
     }
     let start = Instant::now();
-    let table = load_pairs(
-        &args.file,
-        args.x.as_deref(),
-        args.y.as_deref(),
-        args.reading.discrete.as_deref(),
-        args.reading.numeric.as_deref(),
-        missing,
-    )?;
+    let table = load_pairs(&args.file, args.x.as_deref(), args.y.as_deref(), &reading)?;
     let rows = table.kept.len();
     if let Some(gap) = args.blocks {
         plan.order = RowOrder::Series { gap: gap.unwrap_or(rows / 100) };

@@ -1,6 +1,7 @@
 use super::print_json;
 use crate::args::List;
 use crate::failure::{Failure, Outcome};
+use fdime::estimate::Method;
 use fdime::objective::Estimator;
 use fdime::scenario::Map;
 use fdime::{Activation, CriticKind, CriticPlan, Divergence, Link, Pairing, Readout, ScenarioName};
@@ -10,7 +11,7 @@ use std::io::Write;
 /// Name and description of each entry of a section.
 type Entries = Vec<(String, String)>;
 
-fn sections() -> [(&'static str, Entries); 8] {
+fn sections() -> [(&'static str, Entries); 9] {
     let own = |table: &[(&str, &str)]| -> Entries {
         table.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
     };
@@ -40,8 +41,11 @@ fn sections() -> [(&'static str, Entries); 8] {
         (Pairing::Permutation.name(), "a naive permutation: caps every estimate at ln N"),
     ];
     let mut scenarios = own(&ScenarioName::table());
-    let maps = Map::ALL.map(Map::name).join(", ");
-    scenarios.push(("SCENARIO+MAP".into(), format!("then {maps}")));
+    for (index, maps) in Map::ALL.map(Map::name).chunks(5).enumerate() {
+        let name = if index == 0 { "SCENARIO+MAP" } else { "" };
+        let then = if index == 0 { "then " } else { "     " };
+        scenarios.push((name.into(), format!("{then}{}", maps.join(", "))));
+    }
     scenarios.push(("+x:MAP, +y:MAP".into(), "the same for x or y alone".into()));
     let links = [
         (Link::Identity.name(), "log ratio = score"),
@@ -55,6 +59,7 @@ fn sections() -> [(&'static str, Entries); 8] {
     ];
     [
         ("estimators", own(&Estimator::NAMES)),
+        ("methods", own(&Method::NAMES)),
         ("divergences", divergences),
         ("critics", own(&critics)),
         ("pairings", own(&pairings)),

@@ -1,10 +1,8 @@
-use super::{interrupt_flag, missing_rows, progress_bar};
+use super::{interrupt_flag, progress_bar};
 use crate::args::Matrix;
 use crate::failure::{Failure, Outcome};
 use crate::report::heat_map;
-use fdime::data::{
-    Frame, MissingRows, check_writable, load_frame, pairs_of, select, write_whole,
-};
+use fdime::data::{Frame, MissingRows, Reading, check_writable, load_frame, pairs_of, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, Progress, benjamini_hochberg, estimate};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -60,7 +58,11 @@ impl Progress for Interruptible {
     fn begin(&self, _total: u64) {}
 
     fn advance(&self, _units: u64) -> ControlFlow<()> {
-        if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.0.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -75,15 +77,10 @@ pub fn run(args: &Matrix) -> Outcome {
     for path in [Some(&args.output), args.svg.as_ref()].into_iter().flatten() {
         check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
     }
-    let missing = missing_rows(&args.reading.missing)?;
+    let reading = args.reading.parse()?;
     let plan = args.estimation.plan(Effort::Quick)?;
-    let frame = load_frame(
-        &args.file,
-        args.columns.as_deref(),
-        args.reading.discrete.as_deref(),
-        args.reading.numeric.as_deref(),
-    )?;
-    let groups = groups(args, &frame)?;
+    let (frame, chosen) = load_frame(&args.file, &selectors(args)?, &reading)?;
+    let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
     plan.check(frame.rows)?;
 
@@ -96,7 +93,7 @@ pub fn run(args: &Matrix) -> Outcome {
     let journal = Journal::open(&args.output, &heading, args.resume)?;
     let start = Instant::now();
     let (done, seconds) = {
-        let work = Work { frame: &frame, groups: &groups, plan: &plan, missing };
+        let work = Work { frame: &frame, groups: &groups, plan: &plan, reading };
         let done = args.estimation.on_threads(|| work.run(journal))??;
         (done, start.elapsed().as_secs_f64())
     };
@@ -125,23 +122,37 @@ pub fn run(args: &Matrix) -> Outcome {
     print_top(&pairs, seconds)
 }
 
+/// NAME=COLUMNS
+fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
+    group.split_once('=').ok_or_else(|| {
+        Failure::Usage(format!("--group {group}: write NAME=COLUMNS, as in 'left=l_*'"))
+    })
+}
+
+/// What chooses the columns to read.
+fn selectors(args: &Matrix) -> Result<Vec<&str>, Failure> {
+    let groups = args.groups.iter().map(|group| Ok(name_and_selector(group)?.1));
+    args.columns.iter().map(|columns| Ok(columns.as_str())).chain(groups).collect()
+}
+
 /// Names and columns of what is compared.
-fn groups(args: &Matrix, frame: &Frame) -> Result<Vec<(String, Vec<usize>)>, Failure> {
-    let names: Vec<String> = frame.columns.iter().map(|column| column.name.clone()).collect();
-    let groups: Vec<(String, Vec<usize>)> = if args.groups.is_empty() {
-        names.iter().cloned().enumerate().map(|(index, name)| (name, vec![index])).collect()
-    } else {
-        args.groups
-            .iter()
-            .map(|group| {
-                let Some((name, selector)) = group.split_once('=') else {
-                    let message = format!("--group {group}: write NAME=COLUMNS, as in 'left=l_*'");
-                    return Err(Failure::Usage(message));
-                };
-                Ok((name.to_string(), select(&names, selector, "--group")?))
-            })
-            .collect::<Result<_, _>>()?
-    };
+fn groups(
+    args: &Matrix,
+    frame: &Frame,
+    chosen: Vec<Vec<usize>>,
+) -> Result<Vec<(String, Vec<usize>)>, Failure> {
+    let names: Vec<&str> = frame.columns.iter().map(|column| column.name.as_str()).collect();
+    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+    for (group, columns) in args.groups.iter().zip(chosen) {
+        groups.push((name_and_selector(group)?.0.to_string(), columns));
+    }
+    if groups.is_empty() {
+        let named = names.iter().enumerate();
+        groups.extend(named.map(|(index, name)| (name.to_string(), vec![index])));
+    }
+    if let Some((name, _)) = groups.iter().find(|(_, columns)| columns.is_empty()) {
+        return Err(Failure::Usage(format!("--group {name}: it has no column that varies")));
+    }
     if groups.len() < 2 {
         let message = "there is one column or group; at least two are needed to compare";
         return Err(Failure::Usage(format!("{}: {message}", args.file.display())));
@@ -171,7 +182,7 @@ struct Work<'a> {
     frame: &'a Frame,
     groups: &'a [(String, Vec<usize>)],
     plan: &'a EstimatePlan,
-    missing: MissingRows,
+    reading: Reading<'a>,
 }
 
 impl Work<'_> {
@@ -223,7 +234,7 @@ impl Work<'_> {
             reliability: None,
             problem: None,
         };
-        let result = pairs_of(self.frame, x, y, self.missing).and_then(|table| {
+        let result = pairs_of(self.frame, x, y, &self.reading).and_then(|table| {
             pair.n_rows = table.kept.len();
             estimate(&table.x, &table.y, self.plan, &Interruptible(Arc::clone(interrupted)))
         });
@@ -236,7 +247,7 @@ impl Work<'_> {
                 pair.reliability = Some(result.verdict.reliability.to_string());
             }
             Err(fdime::Error::Interrupted) => return Err(Failure::Interrupted),
-            Err(error) if self.missing == MissingRows::Refuse => return Err(error.into()),
+            Err(error) if self.reading.missing == MissingRows::Refuse => return Err(error.into()),
             // One pair without an answer must not cost the others theirs.
             Err(error) => pair.problem = Some(error.to_string()),
         }
@@ -279,9 +290,9 @@ impl Journal {
                 ));
             }
             // The last line may be cut off by a kill; that pair is done again.
-            done.extend(lines.map_while(|line| {
-                serde_json::from_str::<((usize, usize), Pair)>(&line).ok()
-            }));
+            done.extend(
+                lines.map_while(|line| serde_json::from_str::<((usize, usize), Pair)>(&line).ok()),
+            );
         }
         // What is whole is written anew, so that nothing follows a line cut off in the middle.
         let mut text = serde_json::to_string(heading).map_err(|error| fail(error.to_string()))?;
@@ -292,10 +303,8 @@ impl Journal {
         }
         text.push('\n');
         write_whole(&path, |file| file.write_all(text.as_bytes()))?;
-        let file = OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .map_err(|error| fail(error.to_string()))?;
+        let file =
+            OpenOptions::new().append(true).open(&path).map_err(|error| fail(error.to_string()))?;
         Ok(Journal { file, done })
     }
 }
@@ -365,7 +374,9 @@ fn print_top(pairs: &[Pair], seconds: f64) -> Outcome {
     }
     writeln!(out, "\n{:24} {:24} {:>7} {:>15} {:>6}", "x", "y", "nats", "95% interval", "p adj")?;
     let short = |name: &str| -> String {
-        if name.chars().count() <= 24 { return name.into() }
+        if name.chars().count() <= 24 {
+            return name.into();
+        }
         name.chars().take(23).chain(['…']).collect()
     };
     for pair in found.iter().take(SHOWN) {

@@ -9,10 +9,10 @@ pub mod sample;
 pub mod staircase;
 pub mod suite;
 
-use crate::args::Estimation;
+use crate::args::{Estimation, Reading};
 use crate::failure::Failure;
 use fdime::CriticPlan;
-use fdime::data::{MissingRows, write_whole};
+use fdime::data::{self, ConstantColumns, MissingRows, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
@@ -124,6 +124,25 @@ impl Estimation {
             .build()
             .map_err(|error| Failure::Usage(format!("--threads {}: {error}", self.threads)))?;
         Ok(pool.install(work))
+    }
+}
+
+impl Reading {
+    /// What the flags say.
+    fn parse(&self) -> Result<data::Reading<'_>, Failure> {
+        let constant = match self.constant.as_str() {
+            "drop" => ConstantColumns::Drop,
+            "error" => ConstantColumns::Refuse,
+            other => {
+                return Err(Failure::Usage(format!("--constant {other}: write drop or error")));
+            }
+        };
+        Ok(data::Reading {
+            discrete: self.discrete.as_deref(),
+            numeric: self.numeric.as_deref(),
+            missing: missing_rows(&self.missing)?,
+            constant,
+        })
     }
 }
 

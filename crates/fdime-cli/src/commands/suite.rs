@@ -70,7 +70,8 @@ struct Report {
 /// Draws a table from a scenario.
 fn draw(scenario: &Scenario, rows: usize, seed: u64) -> (Vec<Column>, Vec<Column>) {
     let (x_dim, y_dim) = scenario.dims();
-    let (mut x, mut y) = (vec![Vec::with_capacity(rows); x_dim], vec![Vec::with_capacity(rows); y_dim]);
+    let (mut x, mut y) =
+        (vec![Vec::with_capacity(rows); x_dim], vec![Vec::with_capacity(rows); y_dim]);
     let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
     let mut rng = stream(seed, Purpose::Data, 0, 0);
     for _ in 0..rows {

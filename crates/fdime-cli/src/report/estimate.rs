@@ -169,8 +169,9 @@ fn verdict(estimate: &Estimate) -> String {
 fn pointwise(estimate: &Estimate) -> String {
     let mut sorted: Vec<f64> = estimate.pointwise.clone();
     sorted.sort_by(f64::total_cmp);
-    let quantile =
-        |share: f64| sorted.get(((sorted.len() - 1) as f64 * share) as usize).copied().unwrap_or(0.0);
+    let quantile = |share: f64| {
+        sorted.get(((sorted.len() - 1) as f64 * share) as usize).copied().unwrap_or(0.0)
+    };
     // The outermost values are gathered in the outermost bars, or they would be all one sees.
     let (low, high) = (quantile(0.002), quantile(0.998));
     let mut figure = Figure::histogram(&sorted, 60, padded((low, high)));
@@ -192,8 +193,7 @@ fn learning_curves(estimate: &Estimate) -> String {
     };
     let steps = curves().filter_map(|curve| curve.last()).map(|point| point.step).max();
     let values = curves().flatten().flat_map(|point| [point.train, point.validation]);
-    let mut figure =
-        Figure::new((0.0, steps.unwrap_or(1) as f64), padded(range(values)));
+    let mut figure = Figure::new((0.0, steps.unwrap_or(1) as f64), padded(range(values)));
     for curve in curves() {
         figure.line("train", curve.iter().map(|point| (point.step as f64, point.train)));
         figure.line("validation", curve.iter().map(|point| (point.step as f64, point.validation)));
@@ -236,7 +236,8 @@ fn folds(estimate: &Estimate) -> String {
 }
 
 fn comparison(estimate: &Estimate) -> String {
-    let mut table = String::from("<table><tr><th>readout or method</th><th class=\"n\">nats</th></tr>");
+    let mut table =
+        String::from("<table><tr><th>readout or method</th><th class=\"n\">nats</th></tr>");
     let rows = [
         ("this estimate", Some(estimate.mi.0)),
         ("Donsker-Varadhan readout of the same critics", estimate.lower_bound.map(|mi| mi.0)),
@@ -299,7 +300,10 @@ fn rank_correlation(left: &Column, right: &Column, rows: &[usize]) -> f64 {
 /// Blue where a pair is more likely together than apart, red where it is less.
 fn colour(value: f64, scale: f64) -> String {
     let share = (value / scale).clamp(-1.0, 1.0);
-    let (from, to) = ([150.0, 156.0, 168.0], if share > 0.0 { [59.0, 130.0, 246.0] } else { [239.0, 68.0, 68.0] });
+    let (from, to) = (
+        [150.0, 156.0, 168.0],
+        if share > 0.0 { [59.0, 130.0, 246.0] } else { [239.0, 68.0, 68.0] },
+    );
     let mix = |k: usize| (from[k] + (to[k] - from[k]) * share.abs()).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }

@@ -28,7 +28,9 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
     // Every name is written as long as the cells leave room for letters.
     let every = (11.0 / cell).ceil().max(1.0) as usize;
     let shown = |name: &String| -> String {
-        if name.chars().count() <= 18 { return name.clone() }
+        if name.chars().count() <= 18 {
+            return name.clone();
+        }
         name.chars().take(17).chain(['…']).collect()
     };
     let longest = names.iter().map(|name| shown(name).chars().count()).max().unwrap_or(0);

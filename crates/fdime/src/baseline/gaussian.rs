@@ -208,7 +208,8 @@ mod tests {
             .map(|i| (f64::from(reference.log_ratio(i, i)) - exact[i]).abs())
             .fold(0.0, f64::max);
         assert!(worst < 0.5, "{worst}");
-        let mean: f64 = (0..n).map(|i| f64::from(reference.log_ratio(i, i))).sum::<f64>() / n as f64;
+        let mean: f64 =
+            (0..n).map(|i| f64::from(reference.log_ratio(i, i))).sum::<f64>() / n as f64;
         assert!((mean - 1.5).abs() < 0.035, "{mean}");
     }
 

@@ -6,8 +6,8 @@ use crate::engine::Workers;
 use crate::nn::{Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
 use crate::random::Rng;
-use rand::Rng as _;
 use crate::scores::{ScoreBlock, Scores};
+use rand::Rng as _;
 use std::ops::Range;
 
 /// How a critic takes a group of rows through its network.
@@ -82,8 +82,8 @@ impl<S: Sweep> PairNetwork<S> {
         rng: &mut Rng,
         threads: usize,
     ) -> Self {
-        let mlp = Mlp::new(x_dim + y_dim, &plan.hidden, 1, plan.activation)
-            .with_dropout(plan.dropout);
+        let mlp =
+            Mlp::new(x_dim + y_dim, &plan.hidden, 1, plan.activation).with_dropout(plan.dropout);
         let mut parameters = vec![0.0; mlp.parameter_count()];
         mlp.initialise(&mut parameters, rng);
         let noise = rng.next_u64();

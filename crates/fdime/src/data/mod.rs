@@ -16,7 +16,9 @@ pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};
 pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
-pub use pairs::{MissingRows, PairTable, load_frame, load_named, load_pairs, pairs_of};
+pub use pairs::{
+    ConstantColumns, MissingRows, PairTable, Reading, load_frame, load_named, load_pairs, pairs_of,
+};
 pub use select::{glob_matches, pair_columns, select};
 
 use crate::error::{Error, Result};

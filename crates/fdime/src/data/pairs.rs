@@ -44,56 +44,98 @@ pub enum MissingRows {
     Refuse,
 }
 
-/// Reads the pairs of a table and refuses what no estimate can be made of.
-///
-/// `x` and `y` are selectors as for [`pair_columns`]. `discrete` selects numbers that are
-/// categories, `numeric` columns that have to be numbers. The path "-" is standard input.
+/// What to do with columns that have the same value in every row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstantColumns {
+    /// Leave them out.
+    Drop,
+    /// Refuse the table: nobody means to ask about them.
+    Refuse,
+}
+
+/// How a table is read. Selectors are as for [`pair_columns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading<'a> {
+    /// Selects numbers that are categories.
+    pub discrete: Option<&'a str>,
+    /// Selects columns that have to be numbers.
+    pub numeric: Option<&'a str>,
+    /// Rows in which a value is missing.
+    pub missing: MissingRows,
+    /// Columns that say nothing.
+    pub constant: ConstantColumns,
+}
+
+impl Default for Reading<'_> {
+    fn default() -> Self {
+        Reading {
+            discrete: None,
+            numeric: None,
+            missing: MissingRows::Drop,
+            constant: ConstantColumns::Refuse,
+        }
+    }
+}
+
+/// Reads the pairs of a table and refuses what no estimate can be made of. `x` and `y` are
+/// selectors as for [`pair_columns`]; the path "-" is standard input.
 pub fn load_pairs(
     path: &Path,
     x: Option<&str>,
     y: Option<&str>,
-    discrete: Option<&str>,
-    numeric: Option<&str>,
-    missing: MissingRows,
+    reading: &Reading,
 ) -> Result<PairTable> {
     let opened = open(path)?;
     let file = opened.file().to_string();
     let name_file = |error: Error| data_error(&file, error);
     let (x, y) = pair_columns(opened.names(), x, y).map_err(name_file)?;
     let wanted: Vec<usize> = x.iter().chain(&y).copied().collect();
-    let Frame { columns, rows } = read_typed(opened, &wanted, discrete, numeric)?;
-    complete(columns, x.len(), rows, missing).map_err(|problem| data_error(&file, problem))
+    let Frame { columns, rows } = read_typed(opened, &wanted, reading)?;
+    complete(columns, x.len(), rows, reading).map_err(|problem| data_error(&file, problem))
 }
 
-/// Reads chosen columns (all of them without a choice) with all their rows. Selectors are as for
-/// [`load_pairs`].
+/// Reads the columns that any of the selectors choose (all of them without a selector) with all
+/// their rows; for each selector also which columns of the result it chose.
 pub fn load_frame(
     path: &Path,
-    columns: Option<&str>,
-    discrete: Option<&str>,
-    numeric: Option<&str>,
-) -> Result<Frame> {
+    selectors: &[&str],
+    reading: &Reading,
+) -> Result<(Frame, Vec<Vec<usize>>)> {
     let opened = open(path)?;
     let file = opened.file().to_string();
-    let wanted = match columns {
-        Some(selector) => select(opened.names(), selector, "--columns")
-            .map_err(|error| data_error(&file, error))?,
-        None => (0..opened.names().len()).collect(),
+    let chosen = selectors
+        .iter()
+        .map(|selector| select(opened.names(), selector, "--columns"))
+        .collect::<Result<Vec<Vec<usize>>>>()
+        .map_err(|error| data_error(&file, error))?;
+    let mut wanted: Vec<usize> = match selectors {
+        [] => (0..opened.names().len()).collect(),
+        _ => chosen.concat(),
     };
-    let frame = read_typed(opened, &wanted, discrete, numeric)?;
+    let mut seen = HashSet::new();
+    wanted.retain(|index| seen.insert(*index));
+    let mut frame = read_typed(opened, &wanted, reading)?;
+    if reading.constant == ConstantColumns::Drop {
+        let varies: Vec<bool> = frame.columns.iter().map(|column| !is_constant(column)).collect();
+        let keep = |place: usize| varies[place];
+        wanted = (0..wanted.len()).filter(|place| keep(*place)).map(|p| wanted[p]).collect();
+        let mut place = 0..varies.len();
+        frame.columns.retain(|_| place.next().is_some_and(keep));
+    }
     for column in &frame.columns {
         check(column, frame.rows).map_err(|problem| data_error(&file, problem))?;
     }
-    Ok(frame)
+    let place = |index: &usize| wanted.iter().position(|wanted| wanted == index);
+    Ok((frame, chosen.iter().map(|indices| indices.iter().filter_map(place).collect()).collect()))
 }
 
 /// The pairs between columns of a table that has been read.
-pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], missing: MissingRows) -> Result<PairTable> {
+pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], reading: &Reading) -> Result<PairTable> {
     let columns = x.iter().chain(y).map(|index| frame.columns[*index].clone()).collect();
     let names = |side: &[usize]| {
         side.first().map(|index| frame.columns[*index].name.clone()).unwrap_or_default()
     };
-    complete(columns, x.len(), frame.rows, missing)
+    complete(columns, x.len(), frame.rows, reading)
         .map_err(|problem| data_error(&format!("{} and {}", names(x), names(y)), problem))
 }
 
@@ -126,8 +168,8 @@ pub fn load_named(
         let typed = if *discrete { to_categories(column) } else { to_numbers(column) };
         typed.map_err(|problem| data_error(&file, problem))?;
     }
-    let kept = complete_rows(&columns, rows, missing)
-        .map_err(|problem| data_error(&file, problem))?;
+    let kept =
+        complete_rows(&columns, rows, missing).map_err(|problem| data_error(&file, problem))?;
     if kept.is_empty() {
         return Err(data_error(&file, "it has no complete row to score"));
     }
@@ -137,12 +179,7 @@ pub fn load_named(
 }
 
 /// Reads columns and sees to it that they are numbers or categories as asked for.
-fn read_typed(
-    opened: Opened,
-    wanted: &[usize],
-    discrete: Option<&str>,
-    numeric: Option<&str>,
-) -> Result<Frame> {
+fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
     let fail = |problem: String| data_error(&file, problem);
     let names = opened.names();
@@ -150,7 +187,8 @@ fn read_typed(
         Some(selector) => select(names, selector, role).map_err(|error| data_error(&file, error)),
         None => Ok(Vec::new()),
     };
-    let (discrete, numeric) = (choose(discrete, "--discrete")?, choose(numeric, "--numeric")?);
+    let discrete = choose(reading.discrete, "--discrete")?;
+    let numeric = choose(reading.numeric, "--numeric")?;
     if let Some(both) = numeric.iter().find(|index| discrete.contains(index)) {
         let name = quote(&names[*both]);
         return Err(fail(format!("column {name} is in both --discrete and --numeric; choose one")));
@@ -172,15 +210,23 @@ fn complete(
     mut columns: Vec<Column>,
     x: usize,
     rows: usize,
-    missing: MissingRows,
+    reading: &Reading,
 ) -> Checked<PairTable> {
-    let kept = complete_rows(&columns, rows, missing)?;
+    let kept = complete_rows(&columns, rows, reading.missing)?;
     enough_rows(&columns, rows, kept.len())?;
-    for column in &mut columns {
-        keep_rows(column, &kept);
+    columns.iter_mut().for_each(|column| keep_rows(column, &kept));
+    let mut y = columns.split_off(x);
+    if reading.constant == ConstantColumns::Drop {
+        for (side, name) in [(&mut columns, "--x"), (&mut y, "--y")] {
+            side.retain(|column| !is_constant(column));
+            if side.is_empty() {
+                return Err(format!("every column of {name} has the same value in every row used"));
+            }
+        }
+    }
+    for column in columns.iter().chain(&y) {
         check(column, kept.len())?;
     }
-    let y = columns.split_off(x);
     Ok(PairTable { x: columns, y, kept, input_rows: rows })
 }
 
@@ -242,16 +288,25 @@ fn keep_rows(column: &mut Column, kept: &[usize]) {
     }
 }
 
+/// Whether all rows that have a value have the same.
+fn is_constant(column: &Column) -> bool {
+    match &column.values {
+        Values::Continuous(values) => {
+            let mut present = values.iter().filter(|value| !value.is_nan());
+            let first = present.next();
+            present.all(|value| Some(value) == first)
+        }
+        Values::Discrete { labels, .. } => labels.len() <= 1,
+    }
+}
+
 /// Refuses columns that say nothing, or that name the rows.
 fn check(column: &Column, rows: usize) -> Checked<()> {
     let name = quote(&column.name);
-    let constant = match &column.values {
-        Values::Continuous(values) => values.iter().all(|value| *value == values[0]),
-        Values::Discrete { labels, .. } => labels.len() <= 1,
-    };
-    if constant {
+    if is_constant(column) {
         return Err(format!(
-            "column {name} has the same value in every row used; leave it out, e.g. with '!{}'",
+            "column {name} has the same value in every row used; leave it out with '!{}', or all \
+             such columns with --constant drop",
             column.name
         ));
     }
@@ -295,7 +350,8 @@ fn to_categories(column: &mut Column) -> Checked<()> {
     let Values::Continuous(values) = &column.values else { return Ok(()) };
     // 0 and -0 are one category.
     let bits = |value: &f64| (value + 0.0).to_bits();
-    let distinct = values.iter().filter(|value| !value.is_nan()).map(bits).collect::<HashSet<u64>>().len();
+    let distinct =
+        values.iter().filter(|value| !value.is_nan()).map(bits).collect::<HashSet<u64>>().len();
     if distinct > MOST_CATEGORIES {
         return Err(format!(
             "column {} has {distinct} different numbers, too many for categories (at most \
@@ -341,7 +397,9 @@ mod tests {
             missing: MissingRows,
         ) -> Result<PairTable> {
             let path = self.folder.path().join("t.csv");
-            load_pairs(&path, Some(x), Some(y), discrete, numeric, missing)
+            let constant = ConstantColumns::Refuse;
+            let reading = Reading { discrete, numeric, missing, constant };
+            load_pairs(&path, Some(x), Some(y), &reading)
         }
     }
 
@@ -406,6 +464,17 @@ mod tests {
         let refused = refusal(gaps.load("1", "2"));
         assert!(refused.contains("15 of 30 rows are complete"), "{refused}");
         assert!(refused.contains("column '2' lacks 15 values"), "{refused}");
+    }
+
+    #[test]
+    fn constant_columns_are_left_out_on_request() {
+        let case = mixed();
+        let path = case.folder.path().join("t.csv");
+        let reading = Reading { constant: ConstantColumns::Drop, ..Reading::default() };
+        let table = load_pairs(&path, Some("a,k"), Some("b"), &reading).unwrap();
+        assert_eq!(table.x.len(), 1);
+        let refused = refusal(load_pairs(&path, Some("k"), Some("b"), &reading));
+        assert!(refused.contains("every column of --x"), "{refused}");
     }
 
     #[test]

@@ -155,24 +155,24 @@ impl Work<'_> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
         let finalists = portfolio.finalists.clamp(1, recipes);
-        let race_folds = if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
-        let jobs = |folds: std::ops::Range<usize>, recipes: &[usize], seeds: std::ops::Range<usize>| {
-            folds
-                .flat_map(|fold| {
-                    let seeds = seeds.clone();
-                    recipes.iter().flat_map(move |&recipe| {
-                        seeds.clone().map(move |seed| Job { fold, recipe, seed })
+        let race_folds =
+            if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
+        let jobs =
+            |folds: std::ops::Range<usize>, recipes: &[usize], seeds: std::ops::Range<usize>| {
+                folds
+                    .flat_map(|fold| {
+                        let seeds = seeds.clone();
+                        recipes.iter().flat_map(move |&recipe| {
+                            seeds.clone().map(move |seed| Job { fold, recipe, seed })
+                        })
                     })
-                })
-                .collect::<Vec<Job>>()
-        };
+                    .collect::<Vec<Job>>()
+            };
         let every: Vec<usize> = (0..recipes).collect();
         let columns = self.table.x.len() + self.table.y.len();
-        let cost: Vec<u64> =
-            self.recipes.iter().map(|recipe| units(recipe, columns)).collect();
+        let cost: Vec<u64> = self.recipes.iter().map(|recipe| units(recipe, columns)).collect();
         let dearest = cost.iter().max().copied().unwrap_or(0);
-        let trainings_later =
-            finalists * (portfolio.seeds * all_folds).saturating_sub(race_folds);
+        let trainings_later = finalists * (portfolio.seeds * all_folds).saturating_sub(race_folds);
         self.progress
             .begin(cost.iter().sum::<u64>() * race_folds as u64 + dearest * trainings_later as u64);
 

@@ -122,11 +122,14 @@ pub(super) fn fit(
         let (parameters, gradient) = critic.parameters_and_gradient();
         optimizer.ascend(parameters, gradient.0, &mut workers);
         (sum, since) = (sum + value, since + 1);
-        if step * CHECKS / recipe.steps > (step - 1) * CHECKS / recipe.steps || step == recipe.steps {
+        if step * CHECKS / recipe.steps > (step - 1) * CHECKS / recipe.steps || step == recipe.steps
+        {
             let validation = validate(critic.parameters());
             best.curve.push(CurvePoint { step, train: sum / f64::from(since), validation });
             (sum, since) = (0.0, 0);
-            if validation.is_finite() && (validation > best.validation || !best.validation.is_finite()) {
+            if validation.is_finite()
+                && (validation > best.validation || !best.validation.is_finite())
+            {
                 best.validation = validation;
                 best.step = step;
                 best.parameters.copy_from_slice(critic.parameters());
@@ -227,8 +230,9 @@ fn validation_value(
             let pairs = block.iter().flat_map(|&i| block.iter().map(move |&j| (i, j)));
             let matrix = scorer.scores(parameters, inputs, pairs);
             let n = block.len();
-            sum += value(estimator, pairing.counts(n), ScoreBlock::AllPairs { first: 0, n, matrix })
-                * n as f64;
+            sum +=
+                value(estimator, pairing.counts(n), ScoreBlock::AllPairs { first: 0, n, matrix })
+                    * n as f64;
             count += n;
         }
         return sum / count as f64;

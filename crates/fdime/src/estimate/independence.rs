@@ -55,9 +55,9 @@ pub(super) fn cut(rows: &[u32], size: usize) -> Vec<&[u32]> {
 impl PairedNull {
     /// All pairs within each block.
     pub(super) fn within_blocks(blocks: &[&[u32]]) -> Self {
-        let squares = blocks.iter().flat_map(|block| {
-            block.iter().flat_map(move |&i| block.iter().map(move |&j| (i, j)))
-        });
+        let squares = blocks
+            .iter()
+            .flat_map(|block| block.iter().flat_map(move |&i| block.iter().map(move |&j| (i, j))));
         let sizes = blocks.iter().map(|block| block.len()).collect();
         PairedNull {
             kind: Kind::Blocks(sizes),

@@ -64,13 +64,8 @@ impl GaussianReference {
                 .flat_map(|&row| all[row as usize * width..(row as usize + 1) * width].to_vec())
                 .collect()
         };
-        let model = CanonicalModel::fit(
-            &scores(&x_scaler, x, p),
-            p,
-            &scores(&y_scaler, y, q),
-            q,
-            strict,
-        );
+        let model =
+            CanonicalModel::fit(&scores(&x_scaler, x, p), p, &scores(&y_scaler, y, q), q, strict);
         Some(GaussianReference { x: x_scaler, y: y_scaler, model })
     }
 

@@ -32,9 +32,7 @@ pub use multiple::benjamini_hochberg;
 pub use plan::{Effort, EstimatePlan};
 pub use progress::{Progress, Unwatched};
 pub use recipe::{Portfolio, Recipe, ReferenceKind};
-pub use result::{
-    Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry,
-};
+pub use result::{Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry};
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
 pub use verdict::{Reason, Reliability, Verdict};
@@ -47,7 +45,7 @@ use crate::objective::Readout;
 use crate::random::{Purpose, stream};
 use crossfit::{Table, crossfit, mean_and_variance};
 use rand::RngExt;
-use verdict::Evidence;
+use verdict::{Evidence, entropy_bound};
 
 /// The neighbour that KSG looks at.
 const KSG_NEIGHBOUR: usize = 3;
@@ -97,8 +95,13 @@ pub fn estimate(
     let unclipped = fit.read(estimator.readout());
     let lower_bound = fit.read(Readout::DonskerVaradhan);
     let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order);
-    let uncertainty =
-        Uncertainty { standard_error, spread: spread(&fit.folds), gap: training_gap(&fit.folds) };
+    let uncertainty = Uncertainty {
+        standard_error,
+        spread: spread(&fit.folds),
+        gap: training_gap(&fit.folds),
+        hidden: hidden(table),
+        most: entropy_bound(x, y, rows).map_or(f64::INFINITY, |(_, bound)| bound),
+    };
     let baselines = baselines(table);
     let verdict = Verdict::new(&Evidence {
         x,
@@ -132,6 +135,10 @@ struct Uncertainty {
     spread: f64,
     /// How far training rows are above held-out rows.
     gap: f64,
+    /// What no critic could tell from chance.
+    hidden: f64,
+    /// What x or y hold in all.
+    most: f64,
 }
 
 /// How much of the information even good critics may miss without any sign of it.
@@ -140,13 +147,31 @@ const UNSEEN_SHARE: f64 = 0.03;
 impl Uncertainty {
     /// The interval, cut off at 0 like the estimate. Critics can miss dependence but hardly invent
     /// any in rows they never saw, so what cannot be measured reaches upwards: the gap to the
-    /// training rows (the truth lies between the two) and a share of the estimate.
+    /// training rows (the truth lies between the two), a share of the estimate, and what is too
+    /// weak to be told from chance.
     fn interval(&self, mi: f64) -> (Nats, Nats) {
         let chance = self.standard_error.powi(2) + self.spread.powi(2);
         let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
         let (low, high) = (chance.sqrt(), (chance + missed).sqrt());
-        (Nats((mi - NORMAL_QUANTILE * low).max(0.0)), Nats((mi + NORMAL_QUANTILE * high).max(0.0)))
+        let upper = (mi.max(0.0) + self.hidden).max(mi + NORMAL_QUANTILE * high);
+        let upper = upper.min(self.most.max(mi));
+        (Nats((mi - NORMAL_QUANTILE * low).max(0.0)), Nats(upper))
     }
+}
+
+/// About the most information that independent data seem to have. For linear dependence between p
+/// and q numbers 2 n I is chi-squared with p q degrees of freedom: this is its mean and two standard
+/// deviations. A category counts as one number less than it has levels.
+fn hidden(table: Table) -> f64 {
+    let numbers = |columns: &[Column]| -> f64 {
+        let of = |column: &Column| match &column.values {
+            Values::Continuous(_) => 1,
+            Values::Discrete { labels, .. } => labels.len().saturating_sub(1),
+        };
+        columns.iter().map(of).sum::<usize>() as f64
+    };
+    let freedom = numbers(table.x) * numbers(table.y);
+    (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
 }
 
 /// The standard deviation, by weight, of the estimates that each recipe and seed alone would give.
@@ -219,8 +244,7 @@ fn baselines(table: Table) -> Baselines {
     let discrete = |side: &[Column]| {
         side.iter().any(|column| matches!(column.values, Values::Discrete { .. }))
     };
-    let telling =
-        columns <= KSG_TELLING_COLUMNS && !discrete(table.x) && !discrete(table.y);
+    let telling = columns <= KSG_TELLING_COLUMNS && !discrete(table.x) && !discrete(table.y);
     let neighbours = telling.then(|| {
         let rows = (x.len() / x_dim).min(KSG_ROWS);
         let (x, y) = (without_ties(&x[..rows * x_dim], 0), without_ties(&y[..rows * y_dim], 1));
@@ -254,6 +278,9 @@ fn nearest_neighbours(table: Table) -> Result<Estimate> {
     let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR);
     let unclipped = ksg_mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], RowOrder::Exchangeable);
+    let hidden = hidden(table);
+    let uncertainty =
+        Uncertainty { standard_error, spread: 0.0, gap: 0.0, hidden, most: f64::INFINITY };
     let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
     let baselines = Baselines { gaussian_copula_nats: Some(copula), ksg_nats: None };
     let verdict = Verdict::new(&Evidence {
@@ -269,7 +296,7 @@ fn nearest_neighbours(table: Table) -> Result<Estimate> {
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
         unclipped: Nats(unclipped),
-        interval: Uncertainty { standard_error, spread: 0.0, gap: 0.0 }.interval(unclipped),
+        interval: uncertainty.interval(unclipped),
         independence: None,
         pointwise,
         folds: Vec::new(),

@@ -135,10 +135,16 @@ impl Portfolio {
             seeds,
         };
         match effort {
-            Effort::Quick => Portfolio::single(
-                Recipe { hidden: vec![64, 64], batch: 256, steps: 300, ..waves.clone() }
-                    .named("quick"),
-            ),
+            Effort::Quick => {
+                let quick = |recipe: &Recipe| Recipe {
+                    hidden: vec![96, 96],
+                    batch: 256,
+                    steps: 300,
+                    ..recipe.clone()
+                };
+                let recipes = vec![quick(&fast), quick(&waves)];
+                Portfolio { recipes, race_folds: 1, finalists: 1, seeds: 1 }
+            }
             Effort::Default => all(1, 2, 1),
             Effort::Max => all(0, 4, 2),
         }

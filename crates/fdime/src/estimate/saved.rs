@@ -136,8 +136,8 @@ impl SavedModel {
             _ => Path::new("."),
         };
         let aside = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let json = serde_json::to_vec(&self.description)
-            .map_err(|error| fail(error.to_string()))?;
+        let json =
+            serde_json::to_vec(&self.description).map_err(|error| fail(error.to_string()))?;
         std::fs::write(aside.path().join(PLAN), json).map_err(io)?;
         let bytes: Vec<(String, Vec<u8>)> = self
             .members()
@@ -148,7 +148,9 @@ impl SavedModel {
             .collect();
         let tensors = bytes
             .iter()
-            .map(|(name, bytes)| Ok((name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?)))
+            .map(|(name, bytes)| {
+                Ok((name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?))
+            })
             .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
             .map_err(|error| fail(error.to_string()))?;
         let critics = serialize(tensors, None).map_err(|error| fail(error.to_string()))?;
@@ -188,8 +190,7 @@ impl SavedModel {
         let tensors =
             SafeTensors::deserialize(&bytes).map_err(|error| corrupt(error.to_string()))?;
         let member = |saved: &SavedMember| -> Result<Member> {
-            let view =
-                tensors.tensor(&saved.tensor).map_err(|error| corrupt(error.to_string()))?;
+            let view = tensors.tensor(&saved.tensor).map_err(|error| corrupt(error.to_string()))?;
             let (numbers, rest) = view.data().as_chunks::<4>();
             let parameters: Vec<f32> =
                 numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
@@ -226,6 +227,8 @@ impl SavedModel {
             .map(|model| model.log_ratios(&estimator, x, y, &pairs))
             .collect();
         let count = by_fold.len() as f64;
-        Ok((0..n).map(|row| by_fold.iter().map(|l| f64::from(l[row])).sum::<f64>() / count).collect())
+        Ok((0..n)
+            .map(|row| by_fold.iter().map(|l| f64::from(l[row])).sum::<f64>() / count)
+            .collect())
     }
 }

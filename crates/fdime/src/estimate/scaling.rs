@@ -49,6 +49,10 @@ impl FromStr for Scaling {
     }
 }
 
+/// Sides with more continuous columns than this have no waves: they would be most of the inputs,
+/// and so many columns vary along other lines than their own axes.
+const MOST_COLUMNS_FOR_WAVES: usize = 64;
+
 /// The most values that normal scores are interpolated between.
 const MOST_KNOTS: usize = 256;
 
@@ -261,8 +265,7 @@ impl Radius {
                 };
             }
         }
-        let standardised =
-            |square: f64| (square.min(f64::MAX).ln_1p() - self.center) / self.scale;
+        let standardised = |square: f64| (square.min(f64::MAX).ln_1p() - self.center) / self.scale;
         squares.into_iter().map(|square| standardised(square) as f32).collect()
     }
 }
@@ -285,6 +288,7 @@ impl SideScaler {
         };
         let first = features.scalings.first().copied().unwrap_or(Scaling::Standard);
         let scalers = fit(first);
+        let few = continuous(columns).count() <= MOST_COLUMNS_FOR_WAVES;
         let mut radii = Vec::new();
         if features.radial && continuous(columns).next().is_some() {
             let spreads = continuous(columns)
@@ -296,7 +300,7 @@ impl SideScaler {
         SideScaler {
             columns: scalers,
             again: features.scalings.iter().skip(1).map(|scaling| numbers(*scaling)).collect(),
-            waves: if first == Scaling::Gaussian { features.waves } else { 0 },
+            waves: if first == Scaling::Gaussian && few { features.waves } else { 0 },
             radii,
         }
     }

@@ -68,12 +68,13 @@ const FEW_ROWS: usize = 200;
 
 impl Verdict {
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 9] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 10] = [
             near_the_limit,
             above_the_entropy,
             below_the_plain_readout,
             folds_disagree,
             overfitted,
+            still_improving,
             baselines_see_more,
             duplicated_rows,
             tied_values,
@@ -127,12 +128,20 @@ fn entropy(columns: &[Column], rows: usize) -> Option<f64> {
     Some(counts.values().map(|count| -count / n * (count / n).ln()).sum())
 }
 
-fn above_the_entropy(evidence: &Evidence) -> Option<Reason> {
-    let sides = [("x", evidence.x), ("y", evidence.y)];
-    let (side, bound) = sides
+/// The smaller of the entropies of x and y, where they are discrete: no more can be shared.
+pub(super) fn entropy_bound(
+    x: &[Column],
+    y: &[Column],
+    rows: usize,
+) -> Option<(&'static str, f64)> {
+    [("x", x), ("y", y)]
         .into_iter()
-        .filter_map(|(side, columns)| Some((side, entropy(columns, evidence.rows)?)))
-        .min_by(|a, b| a.1.total_cmp(&b.1))?;
+        .filter_map(|(side, columns)| Some((side, entropy(columns, rows)?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn above_the_entropy(evidence: &Evidence) -> Option<Reason> {
+    let (side, bound) = entropy_bound(evidence.x, evidence.y, evidence.rows)?;
     if evidence.mi - 2.0 * evidence.standard_error <= bound {
         return None;
     }
@@ -210,6 +219,32 @@ fn overfitted(evidence: &Evidence) -> Option<Reason> {
              too few rows for these columns, and the true value is likely to be higher",
             evidence.mi
         ),
+    )
+}
+
+/// How much of the objective may come in the last third of the steps: by then the learning rate has
+/// fallen to a quarter.
+const LATE_GAIN: f64 = 0.03;
+
+/// Critics whose validation objective was rising to the last have not learnt all there is.
+fn still_improving(evidence: &Evidence) -> Option<Reason> {
+    let (mut gain, mut total) = (0.0, 0.0);
+    for member in evidence.folds.iter().flat_map(|fold| &fold.members) {
+        let Some(last) = member.curve.last() else { continue };
+        let early = member.curve.iter().filter(|point| 3 * point.step <= 2 * last.step);
+        let before = early.map(|point| point.validation).fold(f64::NEG_INFINITY, f64::max);
+        gain += member.weight * (member.validation - before).max(0.0);
+        total += member.weight * member.validation;
+    }
+    if !(total > 0.0 && gain > LATE_GAIN * total) {
+        return None;
+    }
+    reason(
+        "still-improving",
+        Reliability::Fair,
+        "critics were still improving at the end of training, so the true value is likely to be \
+         higher; try --effort max"
+            .into(),
     )
 }
 

@@ -182,7 +182,8 @@ mod tests {
             m = 0.9 * m + 0.1 * g;
             v = 0.999 * v + 0.001 * g * g;
             expected = expected * (1.0 - 0.1 * 0.05)
-                + 0.1 * (m / (1.0 - 0.9f64.powi(t))) / ((v / (1.0 - 0.999f64.powi(t))).sqrt() + 1e-8);
+                + 0.1 * (m / (1.0 - 0.9f64.powi(t)))
+                    / ((v / (1.0 - 0.999f64.powi(t))).sqrt() + 1e-8);
             assert!((f64::from(parameters[7]) - expected).abs() < 1e-4, "step {t}");
         }
         assert_eq!(parameters[7], parameters[count - 1], "blocks agree");

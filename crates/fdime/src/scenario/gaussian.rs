@@ -92,7 +92,8 @@ mod tests {
     fn levels_by_mi_and_by_rho_agree() {
         for channel in [false, true] {
             let by_rho = Gaussian::at(Level::Rho(0.6), 5, 5, channel).unwrap();
-            let by_mi = Gaussian::at(Level::Mi(by_rho.mutual_information().0), 5, 5, channel).unwrap();
+            let by_mi =
+                Gaussian::at(Level::Mi(by_rho.mutual_information().0), 5, 5, channel).unwrap();
             assert!((by_mi.rho - 0.6).abs() < 1e-12);
         }
         let one = Gaussian::at(Level::Rho(0.75), 1, 1, false).unwrap().mutual_information().0;

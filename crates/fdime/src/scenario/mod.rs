@@ -127,8 +127,14 @@ impl ScenarioName {
             (Base::AdditiveGaussian.name(), "y = x + n; levels: MI, rho"),
             (Base::Uniform.name(), "x ~ U(0,1), y = x + U(-eps,eps); levels: MI, eps"),
             (Base::Student.name(), "multivariate Student, identity dispersion; levels: MI, df"),
-            (Base::DenseGaussian.name(), "every two components have correlation rho; levels: MI, rho"),
-            (Base::TwoPairGaussian.name(), "(x1, y1), (x2, y2) correlated, others not; levels: MI, rho"),
+            (
+                Base::DenseGaussian.name(),
+                "every two components have correlation rho; levels: MI, rho",
+            ),
+            (
+                Base::TwoPairGaussian.name(),
+                "(x1, y1), (x2, y2) correlated, others not; levels: MI, rho",
+            ),
         ];
         bases.into_iter().chain(MAPPED.map(|(name, _, text)| (name, text))).collect()
     }
