@@ -85,7 +85,7 @@ impl<S: Sweep> PairNetwork<S> {
         let mlp =
             Mlp::new(x_dim + y_dim, &plan.hidden, 1, plan.activation).with_dropout(plan.dropout);
         let mut parameters = vec![0.0; mlp.parameter_count()];
-        mlp.initialise(&mut parameters, rng);
+        mlp.initialise(&mut parameters, plan.initial_scale as f32, rng);
         let noise = rng.next_u64();
         let groups = groups(n, S::pairs_per_row(n));
         let largest = groups.iter().map(Range::len).max().unwrap_or(0);

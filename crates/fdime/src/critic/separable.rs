@@ -72,8 +72,8 @@ impl Separable {
         let h = Mlp::new(y_dim, &plan.hidden, embedding, plan.activation);
         let mut parameters = vec![0.0; g.parameter_count() + h.parameter_count()];
         let (g_parameters, h_parameters) = parameters.split_at_mut(g.parameter_count());
-        g.initialise(g_parameters, rng);
-        h.initialise(h_parameters, rng);
+        g.initialise(g_parameters, plan.initial_scale as f32, rng);
+        h.initialise(h_parameters, plan.initial_scale as f32, rng);
         let all_pairs = pairing == Pairing::AllPairs;
         let groups = groups(n, 2);
         let (mut towers, mut parts) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use super::combine::weights;
 use super::fit::{Fitted, fit};
 use super::folds::{Fold, RowOrder, folds};
 use super::independence::{BLOCK, IndependenceTest, PairedNull, cut};
-use super::inputs::{GaussianReference, InputMap};
+use super::inputs::{GaussianReference, InputMap, thinned};
 use super::model::{FoldModel, Member};
 use super::plan::EstimatePlan;
 use super::progress::{Progress, advance};
@@ -25,6 +25,11 @@ const MOST_NULL_ROWS: usize = 20_000;
 
 /// Rows that InfoNCE compares with each other when it is read off: it never exceeds ln of this.
 const INFO_NCE_BLOCK: usize = 128;
+
+/// More rows than these are not learnt from or validated on: training sees a row a few times at
+/// most, and inputs take memory. All rows are scored.
+const MOST_ROWS_TO_LEARN: usize = 200_000;
+const MOST_ROWS_TO_VALIDATE: usize = 20_000;
 
 /// Training rows that a fold's training figure comes from.
 const MOST_TRAIN_ROWS: usize = 4_000;
@@ -214,18 +219,21 @@ impl Work<'_> {
 
     /// Trains; nothing comes of what diverged from the start.
     fn run(&self, jobs: &[Job]) -> Result<Vec<(Job, Option<Candidate>)>> {
-        let Table { x, y, rows } = self.table;
+        let Table { x, y, .. } = self.table;
         jobs.par_iter()
             .map(|job| {
                 let Job { fold, recipe: index, seed } = *job;
                 let recipe = &self.recipes[index];
-                let map = InputMap::fit(recipe, x, y, &self.folds[fold].train);
-                let inputs = map.apply(x, y, rows);
+                let Fold { train, validation, .. } = &self.folds[fold];
+                let map = InputMap::fit(recipe, x, y, train);
+                let train = thinned(train, MOST_ROWS_TO_LEARN);
+                let validation = thinned(validation, MOST_ROWS_TO_VALIDATE);
+                let inputs = map.apply(x, y, &[train.as_slice(), &validation].concat());
                 let step = units(recipe, x.len() + y.len()) / recipe.steps.max(1) as u64;
                 let tick = || advance(self.progress, step);
                 let places = [fold, index, seed].map(|place| place as u64);
                 let seed = self.plan.seed ^ places[0] << 32 ^ places[1] << 40 ^ places[2] << 48;
-                let fitted = fit(&inputs, &self.folds[fold], recipe, self.estimator, seed, &tick)?;
+                let fitted = fit(&inputs, train.len(), recipe, self.estimator, seed, &tick)?;
                 Ok((*job, fitted.map(|fitted| Candidate { recipe: index, map, fitted })))
             })
             .collect()
@@ -238,8 +246,16 @@ impl Work<'_> {
         let mut null = self.null_pairs(fold, null_rows);
         let mut rng = stream(self.plan.seed, Purpose::Rows, 1, 0);
         let train: Vec<u32> = fold.train.sample(&mut rng, MOST_TRAIN_ROWS).copied().collect();
-        let itself = |rows: &[u32]| rows.iter().map(|&i| (i, i)).collect::<Vec<_>>();
-        let pairs = [itself(&fold.test), itself(&train), null.pairs.clone()].concat();
+        // Inputs are made of the rows that are needed; pairs are named by their places among them.
+        let used = [fold.test.as_slice(), &train].concat();
+        let mut place = vec![0u32; rows];
+        for (at, &row) in (0u32..).zip(&used) {
+            place[row as usize] = at;
+        }
+        let itself = (0..used.len() as u32).map(|at| (at, at));
+        let pairs: Vec<(u32, u32)> = itself
+            .chain(null.pairs.iter().map(|&(i, j)| (place[i as usize], place[j as usize])))
+            .collect();
 
         let mut ratios = vec![0f32; pairs.len()];
         let mut model = FoldModel { members: Vec::new() };
@@ -260,7 +276,7 @@ impl Work<'_> {
                 continue;
             }
             let member = Member { recipe, map, parameters: fitted.parameters, weight };
-            let inputs = member.map.apply(x, y, rows);
+            let inputs = member.map.apply(x, y, &used);
             advance(self.progress, 0)?;
             let own = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
             of_member.mi_nats = Some(mean_and_variance(&own[..fold.test.len()]).0);
@@ -298,7 +314,7 @@ impl Work<'_> {
     /// The pairs that the fold's null distribution needs, and what decides where critics are
     /// silent: a Gaussian copula that keeps every correlation, however small.
     fn null_pairs(&self, fold: &Fold, most: usize) -> PairedNull {
-        let Table { x, y, rows } = self.table;
+        let Table { x, y, .. } = self.table;
         let mut null = match self.plan.order {
             RowOrder::Exchangeable => {
                 let mut test = fold.test.clone();
@@ -314,9 +330,11 @@ impl Work<'_> {
         };
         let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false);
         if let Some(gaussian) = gaussian {
-            let reference = gaussian.reference(x, y, rows);
+            let reference = gaussian.reference(x, y, &fold.test);
+            // Test rows are in ascending order.
+            let place = |row: u32| fold.test.partition_point(|other| *other < row);
             if reference.width > 0 {
-                let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(i as usize, j as usize);
+                let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(place(i), place(j));
                 null.ties = null.pairs.iter().map(ratio).collect();
             }
         }

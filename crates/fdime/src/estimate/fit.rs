@@ -1,6 +1,5 @@
 //! Training one critic on one fold.
 
-use super::folds::Fold;
 use super::inputs::Inputs;
 use super::recipe::Recipe;
 use crate::critic::{Batch, CriticKind, CriticPlan, PairScorer, Reference};
@@ -61,17 +60,18 @@ pub(super) fn critic_plan(estimator: &Estimator, recipe: &Recipe) -> (CriticPlan
     };
     let mut plan = CriticPlan::new(kind, &recipe.hidden);
     plan.activation = recipe.activation;
+    plan.initial_scale = recipe.initial_scale;
     if !row_wise {
         plan.dropout = recipe.dropout;
     }
     (plan, pairing)
 }
 
-/// Trains a critic. `tick` is called once for each step and ends the training with an error.
+/// Trains a critic on the first `train` rows of the inputs, and stops it by the others. `tick` is called once for each step and ends the training with an error.
 /// Nothing comes back if the objective was never finite.
 pub(super) fn fit(
     inputs: &Inputs,
-    fold: &Fold,
+    train: usize,
     recipe: &Recipe,
     estimator: &Estimator,
     seed: u64,
@@ -79,7 +79,9 @@ pub(super) fn fit(
 ) -> Result<Option<Fitted>> {
     let (plan, pairing) = critic_plan(estimator, recipe);
     let most = if pairing == Pairing::AllPairs { ALL_PAIRS_BATCH } else { recipe.batch };
-    let n = most.min(fold.train.len());
+    let rows: Vec<u32> = (0..(inputs.x.len() / inputs.dims.0) as u32).collect();
+    let (train, validation) = rows.split_at(train);
+    let n = most.min(train.len());
     let mut critic = plan.build(inputs.dims, n, pairing, seed, 1)?;
     let outputs = recipe.hidden.last().map_or(0, |width| width + 1);
     // Whatever the link, a zero score is where it begins; with a reference, l begins as that.
@@ -97,11 +99,11 @@ pub(super) fn fit(
         critic.parameters().len(),
     );
     let mut objective = estimator.objective(pairing.counts(n));
-    let mut batches = Batches::new(inputs, &fold.train, n, pairing, seed);
+    let mut batches = Batches::new(inputs, train, n, pairing, seed);
     let mut scorer = PairScorer::new(&plan, inputs.dims);
     let mut workers = Workers::new(1);
     let mut validate = |parameters: &[f32]| {
-        validation_value(inputs, &fold.validation, estimator, pairing, parameters, &mut scorer)
+        validation_value(inputs, validation, estimator, pairing, parameters, &mut scorer)
     };
     let first = validate(critic.parameters());
     let mut best = Fitted {

@@ -86,7 +86,7 @@ mod tests {
                 seen.sort_unstable();
                 seen.dedup();
                 prop_assert_eq!(seen.len(), total, "parts are disjoint");
-                prop_assert!(fold.train.len() >= 6 && fold.validation.len() >= 2);
+                prop_assert!(fold.train.len() >= 5 && fold.validation.len() >= 2);
                 prop_assert!(series || total == n);
             }
         }

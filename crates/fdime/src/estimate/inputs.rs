@@ -29,7 +29,7 @@ pub struct GaussianReference {
     model: CanonicalModel,
 }
 
-/// Every row as the critic sees it.
+/// Rows as the critic sees them.
 pub struct Inputs {
     /// Inputs from x and from y.
     pub dims: (usize, usize),
@@ -50,28 +50,26 @@ impl GaussianReference {
         scaling: Scaling,
         strict: bool,
     ) -> Option<Self> {
-        let rows = &thinned(rows);
+        let rows = &thinned(rows, MOST_ROWS_TO_FIT);
         let x_scaler = SideScaler::plain(x, rows, scaling);
         let y_scaler = SideScaler::plain(y, rows, scaling);
         let (p, q) = (x_scaler.continuous(), y_scaler.continuous());
         if p == 0 || q == 0 {
             return None;
         }
-        let scores = |scaler: &SideScaler, columns: &[Column], width: usize| -> Vec<f32> {
-            let n = columns.first().map_or(0, Column::len);
-            let all = scaler.apply_continuous(columns, n);
-            rows.iter()
-                .flat_map(|&row| all[row as usize * width..(row as usize + 1) * width].to_vec())
-                .collect()
-        };
-        let model =
-            CanonicalModel::fit(&scores(&x_scaler, x, p), p, &scores(&y_scaler, y, q), q, strict);
+        let model = CanonicalModel::fit(
+            &x_scaler.apply_continuous(x, rows),
+            p,
+            &y_scaler.apply_continuous(y, rows),
+            q,
+            strict,
+        );
         Some(GaussianReference { x: x_scaler, y: y_scaler, model })
     }
 
-    /// The log ratios of all rows.
-    pub fn reference(&self, x: &[Column], y: &[Column], n: usize) -> Reference {
-        self.model.reference(&self.x.apply_continuous(x, n), &self.y.apply_continuous(y, n))
+    /// The log ratios of these rows.
+    pub fn reference(&self, x: &[Column], y: &[Column], rows: &[u32]) -> Reference {
+        self.model.reference(&self.x.apply_continuous(x, rows), &self.y.apply_continuous(y, rows))
     }
 
     /// The information of the Gaussian model.
@@ -80,15 +78,15 @@ impl GaussianReference {
     }
 }
 
-/// At most [`MOST_ROWS_TO_FIT`] of the rows, evenly spread.
-fn thinned(rows: &[u32]) -> Vec<u32> {
-    rows.iter().copied().step_by(rows.len().div_ceil(MOST_ROWS_TO_FIT).max(1)).collect()
+/// At most `most` of the rows, evenly spread.
+pub(super) fn thinned(rows: &[u32], most: usize) -> Vec<u32> {
+    rows.iter().copied().step_by(rows.len().div_ceil(most).max(1)).collect()
 }
 
 impl InputMap {
     /// Fits what the recipe asks for.
     pub fn fit(recipe: &Recipe, x: &[Column], y: &[Column], rows: &[u32]) -> Self {
-        let thin = thinned(rows);
+        let thin = thinned(rows, MOST_ROWS_TO_FIT);
         let scaling = match recipe.reference {
             ReferenceKind::None => None,
             ReferenceKind::GaussianCopula => Some(Scaling::Gaussian),
@@ -103,14 +101,17 @@ impl InputMap {
         }
     }
 
-    /// The inputs of all rows.
-    pub fn apply(&self, x: &[Column], y: &[Column], n: usize) -> Inputs {
-        let reference =
-            self.reference.as_ref().map(|gaussian| gaussian.reference(x, y, n)).unwrap_or_default();
+    /// The inputs of these rows.
+    pub fn apply(&self, x: &[Column], y: &[Column], rows: &[u32]) -> Inputs {
+        let reference = self
+            .reference
+            .as_ref()
+            .map(|gaussian| gaussian.reference(x, y, rows))
+            .unwrap_or_default();
         Inputs {
             dims: (self.x.width(), self.y.width()),
-            x: self.x.apply(x, n),
-            y: self.y.apply(y, n),
+            x: self.x.apply(x, rows),
+            y: self.y.apply(y, rows),
             reference,
         }
     }

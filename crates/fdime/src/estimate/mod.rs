@@ -112,6 +112,7 @@ pub fn estimate(
         lower_bound: Some(lower_bound),
         folds: &fit.folds,
         baselines: &baselines,
+        series: plan.order != RowOrder::Exchangeable,
     });
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
@@ -223,13 +224,10 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
 /// table.
 fn normal_scores(table: Table, most: usize) -> Option<[(Vec<f32>, usize); 2]> {
     let step = table.rows.div_ceil(most).max(1);
-    let all: Vec<u32> = (0..table.rows as u32).collect();
+    let rows: Vec<u32> = (0..table.rows as u32).step_by(step).collect();
     let sides = [table.x, table.y].map(|columns| {
-        let scaler = SideScaler::plain(columns, &all, Scaling::Gaussian);
-        let width = scaler.continuous();
-        let scores = scaler.apply_continuous(columns, table.rows);
-        let thin = scores.chunks_exact(width.max(1)).step_by(step).flatten().copied().collect();
-        (thin, width)
+        let scaler = SideScaler::plain(columns, &rows, Scaling::Gaussian);
+        (scaler.apply_continuous(columns, &rows), scaler.continuous())
     });
     sides.iter().all(|(_, width)| *width > 0).then_some(sides)
 }
@@ -292,6 +290,7 @@ fn nearest_neighbours(table: Table) -> Result<Estimate> {
         lower_bound: None,
         folds: &[],
         baselines: &baselines,
+        series: false,
     });
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),

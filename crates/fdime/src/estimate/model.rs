@@ -28,7 +28,7 @@ pub struct FoldModel {
 }
 
 impl Member {
-    /// Log ratios of pairs of rows.
+    /// Log ratios of pairs of the inputs' rows.
     pub fn log_ratios(
         &self,
         estimator: &Estimator,
@@ -44,19 +44,19 @@ impl Member {
 }
 
 impl FoldModel {
-    /// Log ratios of pairs of rows of a table.
+    /// Log ratios of these rows of a table, each with itself.
     pub fn log_ratios(
         &self,
         estimator: &Estimator,
         x: &[Column],
         y: &[Column],
-        pairs: &[(u32, u32)],
+        rows: &[u32],
     ) -> Vec<f32> {
-        let n = x.first().map_or(0, Column::len);
-        let mut sums = vec![0f32; pairs.len()];
+        let mut sums = vec![0f32; rows.len()];
         for member in &self.members {
-            let inputs = member.map.apply(x, y, n);
-            let ratios = member.log_ratios(estimator, &inputs, pairs.iter().copied());
+            let inputs = member.map.apply(x, y, rows);
+            let itself = (0..rows.len() as u32).map(|place| (place, place));
+            let ratios = member.log_ratios(estimator, &inputs, itself);
             for (sum, ratio) in sums.iter_mut().zip(ratios) {
                 *sum += member.weight as f32 * ratio;
             }

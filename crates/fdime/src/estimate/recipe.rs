@@ -25,6 +25,8 @@ pub struct Recipe {
     pub decay: f64,
     /// The learning rate at the beginning; it falls to 0 along a cosine.
     pub learning_rate: f64,
+    /// How large weights start: see [`CriticPlan::initial_scale`](crate::CriticPlan::initial_scale).
+    pub initial_scale: f64,
     /// Rows in a training step.
     pub batch: usize,
     /// Training steps.
@@ -55,6 +57,7 @@ impl Recipe {
             dropout: 0.1,
             decay: 0.05,
             learning_rate: 4e-3,
+            initial_scale: 6f64.sqrt(),
             batch: 512,
             steps: 600,
         }
@@ -64,7 +67,7 @@ impl Recipe {
     /// has several, and more steps when there are many to learn from.
     pub(super) fn sized_for(&self, rows: usize) -> Self {
         const USUAL_ROWS: f64 = 7_000.0;
-        let longer = (rows as f64 / USUAL_ROWS).sqrt().clamp(1.0, 4.0);
+        let longer = (rows as f64 / USUAL_ROWS).sqrt().clamp(1.0, 3.0);
         Recipe {
             batch: self.batch.min((rows / 4).max(32)),
             steps: (self.steps as f64 * longer) as usize,

@@ -16,6 +16,9 @@ use std::path::Path;
 const PLAN: &str = "plan.json";
 const CRITICS: &str = "critics.safetensors";
 
+/// Rows scored together.
+const ROWS_AT_ONCE: usize = 10_000;
+
 /// Critics that give new rows a log ratio.
 #[derive(Clone, Debug)]
 pub struct SavedModel {
@@ -218,17 +221,21 @@ impl SavedModel {
     /// The log ratio of every row of these columns, averaged over the folds' models: new rows are
     /// unseen by all of them.
     pub fn log_ratios(&self, x: &[Column], y: &[Column]) -> Result<Vec<f64>> {
-        let n = x.first().map_or(0, Column::len);
-        let pairs: Vec<(u32, u32)> = (0..n as u32).map(|row| (row, row)).collect();
+        let rows: Vec<u32> = (0..x.first().map_or(0, Column::len) as u32).collect();
         let estimator = self.description.plan.method.estimator()?;
-        let by_fold: Vec<Vec<f32>> = self
-            .models
-            .par_iter()
-            .map(|model| model.log_ratios(&estimator, x, y, &pairs))
+        // Some rows at a time, so that inputs take little memory however long the table is.
+        let by_chunk: Vec<Vec<f64>> = rows
+            .par_chunks(ROWS_AT_ONCE)
+            .map(|rows| {
+                let mut sums = vec![0.0; rows.len()];
+                for model in &self.models {
+                    let ratios = model.log_ratios(&estimator, x, y, rows);
+                    sums.iter_mut().zip(ratios).for_each(|(sum, l)| *sum += f64::from(l));
+                }
+                sums
+            })
             .collect();
-        let count = by_fold.len() as f64;
-        Ok((0..n)
-            .map(|row| by_fold.iter().map(|l| f64::from(l[row])).sum::<f64>() / count)
-            .collect())
+        let count = self.models.len() as f64;
+        Ok(by_chunk.concat().into_iter().map(|sum| sum / count).collect())
     }
 }

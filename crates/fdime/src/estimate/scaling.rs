@@ -241,10 +241,9 @@ impl Radius {
         scalers: &[ColumnScaler],
         spreads: Option<Vec<(f64, f64)>>,
     ) -> Self {
-        let n = columns.first().map_or(0, Column::len);
         let mut radius = Radius { spreads, center: 0.0, scale: 1.0 };
-        let raw = radius.apply(columns, scalers, n);
-        let values: Vec<f64> = rows.iter().map(|&row| f64::from(raw[row as usize])).collect();
+        let values: Vec<f64> =
+            radius.apply(columns, scalers, rows).into_iter().map(f64::from).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
         radius.center = mean;
@@ -252,16 +251,17 @@ impl Radius {
         radius
     }
 
-    /// The radius of every row.
-    fn apply(&self, columns: &[Column], scalers: &[ColumnScaler], n: usize) -> Vec<f32> {
-        let mut squares = vec![0f64; n];
+    /// The radius of each of the rows.
+    fn apply(&self, columns: &[Column], scalers: &[ColumnScaler], rows: &[u32]) -> Vec<f32> {
+        let mut squares = vec![0f64; rows.len()];
         let scalers = scalers.iter().filter(|scaler| scaler.is_continuous());
         for (place, (values, scaler)) in continuous(columns).zip(scalers).enumerate() {
             let spread = self.spreads.as_ref().map(|spreads| spreads[place]);
-            for (square, value) in squares.iter_mut().zip(values) {
+            for (square, &row) in squares.iter_mut().zip(rows) {
+                let value = values[row as usize];
                 *square += match spread {
                     Some((center, spread)) => ((value - center) / spread).powi(2),
-                    None => scaler.number(*value).powi(2),
+                    None => scaler.number(value).powi(2),
                 };
             }
         }
@@ -324,14 +324,14 @@ impl SideScaler {
         self.columns.iter().filter(|column| column.is_continuous()).count()
     }
 
-    /// The inputs of all rows, row-major.
-    pub fn apply(&self, columns: &[Column], n: usize) -> Vec<f32> {
+    /// The inputs of these rows, row-major.
+    pub fn apply(&self, columns: &[Column], rows: &[u32]) -> Vec<f32> {
         let width = self.width();
-        let mut inputs = vec![0f32; n * width];
+        let mut inputs = vec![0f32; rows.len() * width];
         let mut place = 0;
         let mut fill = |width_of: usize, value: &mut dyn FnMut(usize, &mut [f32])| {
-            for (row, inputs) in inputs.chunks_exact_mut(width).enumerate() {
-                value(row, &mut inputs[place..place + width_of]);
+            for (inputs, &row) in inputs.chunks_exact_mut(width).zip(rows) {
+                value(row as usize, &mut inputs[place..place + width_of]);
             }
             place += width_of;
         };
@@ -375,20 +375,20 @@ impl SideScaler {
             });
         }
         for radius in &self.radii {
-            let radii = radius.apply(columns, &self.columns, n);
-            fill(1, &mut |row, input| input[0] = radii[row]);
+            let mut radii = radius.apply(columns, &self.columns, rows).into_iter();
+            fill(1, &mut |_, input| input[0] = radii.next().unwrap_or(0.0));
         }
         inputs
     }
 
-    /// The continuous columns of all rows in the first scaling, row-major.
-    pub fn apply_continuous(&self, columns: &[Column], n: usize) -> Vec<f32> {
+    /// The continuous columns of these rows in the first scaling, row-major.
+    pub fn apply_continuous(&self, columns: &[Column], rows: &[u32]) -> Vec<f32> {
         let width = self.continuous();
-        let mut scores = vec![0f32; n * width];
+        let mut scores = vec![0f32; rows.len() * width];
         let scalers = self.columns.iter().filter(|scaler| scaler.is_continuous());
         for (place, (scaler, values)) in scalers.zip(continuous(columns)).enumerate() {
-            for (row, value) in scores.chunks_exact_mut(width).zip(values) {
-                row[place] = scaler.number(*value) as f32;
+            for (scores, &row) in scores.chunks_exact_mut(width).zip(rows) {
+                scores[place] = scaler.number(values[row as usize]) as f32;
             }
         }
         scores
@@ -404,10 +404,9 @@ mod tests {
     }
 
     fn scaled(values: Vec<f64>, train: usize, scaling: Scaling) -> Vec<f32> {
-        let n = values.len();
+        let all: Vec<u32> = (0..values.len() as u32).collect();
         let columns = [column(values)];
-        let rows: Vec<u32> = (0..train as u32).collect();
-        SideScaler::plain(&columns, &rows, scaling).apply(&columns, n)
+        SideScaler::plain(&columns, &all[..train], scaling).apply(&columns, &all)
     }
 
     #[test]
@@ -445,7 +444,7 @@ mod tests {
         let scaler = SideScaler::plain(&columns, &rows, Scaling::Gaussian);
         let ColumnScaler::Scores { values: knots, .. } = &scaler.columns[0] else { panic!() };
         assert!(knots.len() <= MOST_KNOTS + 1);
-        let mut out = scaler.apply(&columns, 50_000);
+        let mut out = scaler.apply(&columns, &rows);
         out.sort_by(f32::total_cmp);
         let normal = Normal::standard();
         for (rank, score) in out.iter().enumerate().step_by(997) {
@@ -466,10 +465,10 @@ mod tests {
         let train = [discrete(vec![0, 1, 1], &["a", "b"]), column(vec![1.0, 2.0, 3.0])];
         let scaler = SideScaler::plain(&train, &[0, 1, 2], Scaling::Standard);
         assert_eq!((scaler.width(), scaler.continuous()), (3, 1));
-        let out = scaler.apply(&train, 3);
+        let out = scaler.apply(&train, &[0, 1, 2]);
         assert_eq!((&out[..2], &out[3..5]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
         let other = [discrete(vec![0, 1], &["b", "z"]), column(vec![2.0, 2.0])];
-        let out = scaler.apply(&other, 2);
+        let out = scaler.apply(&other, &[0, 1]);
         assert_eq!((&out[..2], &out[3..5]), (&[0.0, 1.0][..], &[0.0, 0.0][..]));
     }
 
@@ -481,7 +480,7 @@ mod tests {
         let features = Features { scalings, radial: true, waves: 2 };
         let scaler = SideScaler::fit(&columns, &rows, &features);
         assert_eq!(scaler.width(), 2 + 4 + 2);
-        let out = scaler.apply(&columns, 99);
+        let out = scaler.apply(&columns, &rows);
         let row = &out[80 * 8..81 * 8];
         // The mid-rank of the 81st of 99 values, and their median and half quartile distance.
         let u = 2.0 * 80.5 / 99.0 - 1.0;

@@ -61,6 +61,8 @@ pub(super) struct Evidence<'a> {
     pub(super) lower_bound: Option<f64>,
     pub(super) folds: &'a [FoldFigures],
     pub(super) baselines: &'a Baselines,
+    /// Rows were taken as a series already.
+    pub(super) series: bool,
 }
 
 /// Fewer rows than this say little.
@@ -187,12 +189,12 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
     let range = |best: fn(f64, f64) -> f64, start: f64| {
         evidence.folds.iter().map(|fold| fold.mi_nats).fold(start, best)
     };
+    let advice = if evidence.series { "" } else { "; are the rows in time order (--blocks)?" };
     reason(
         "folds-disagree",
         limits_to,
         format!(
-            "folds disagree: from {:.2} to {:.2} nats, more than chance explains; are the rows in \
-             time order (--blocks)?",
+            "folds disagree: from {:.2} to {:.2} nats, more than chance explains{advice}",
             range(f64::min, f64::INFINITY),
             range(f64::max, f64::NEG_INFINITY)
         ),
@@ -236,7 +238,7 @@ fn still_improving(evidence: &Evidence) -> Option<Reason> {
         gain += member.weight * (member.validation - before).max(0.0);
         total += member.weight * member.validation;
     }
-    if !(total > 0.0 && gain > LATE_GAIN * total) {
+    if !(evidence.mi > 0.1 && gain > LATE_GAIN * total) {
         return None;
     }
     reason(
@@ -349,4 +351,164 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
             evidence.rows
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::{CurvePoint, FoldRows, MemberFigures};
+
+    fn column(name: &str, values: Vec<f64>) -> Column {
+        Column { name: name.into(), values: Values::Continuous(values) }
+    }
+
+    /// Folds of a good estimate of .5 nats.
+    fn folds() -> Vec<FoldFigures> {
+        let validations = [0.0, 0.2, 0.24, 0.25, 0.25, 0.25];
+        let curve = validations.into_iter().enumerate();
+        let curve: Vec<CurvePoint> = curve
+            .map(|(k, validation)| CurvePoint { step: k * 100, train: validation, validation })
+            .collect();
+        let member = MemberFigures {
+            recipe: "one".into(),
+            weight: 1.0,
+            mi_nats: Some(0.5),
+            step: 300,
+            validation: 0.25,
+            curve,
+        };
+        [0.49, 0.5, 0.51]
+            .map(|mi_nats| FoldFigures {
+                rows: FoldRows { train: 700, validation: 100, test: 333 },
+                mi_nats,
+                standard_error: 0.02,
+                train_mi_nats: 0.52,
+                members: vec![member.clone()],
+            })
+            .to_vec()
+    }
+
+    /// The verdict on a good estimate after one thing was changed.
+    fn judged(change: impl Fn(&mut Evidence, &mut Vec<FoldFigures>)) -> Verdict {
+        let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
+        let y = [column("y", (0..1000).map(|k| f64::from(k).cos()).collect())];
+        let baselines = Baselines { gaussian_copula_nats: Some(0.5), ksg_nats: Some(0.48) };
+        let mut changed = folds();
+        let mut evidence = Evidence {
+            x: &x,
+            y: &y,
+            rows: 1000,
+            mi: 0.5,
+            standard_error: 0.01,
+            lower_bound: Some(0.48),
+            folds: &[],
+            baselines: &baselines,
+            series: false,
+        };
+        change(&mut evidence, &mut changed);
+        evidence.folds = &changed;
+        Verdict::new(&evidence)
+    }
+
+    fn codes(verdict: &Verdict) -> Vec<&str> {
+        verdict.reasons.iter().map(|reason| reason.code.as_str()).collect()
+    }
+
+    #[test]
+    fn nothing_speaks_against_a_good_estimate() {
+        let verdict = judged(|_, _| {});
+        assert_eq!((verdict.reliability, verdict.reasons.len()), (Reliability::Good, 0));
+    }
+
+    #[test]
+    fn every_flaw_has_its_reason() {
+        let one = |change: &dyn Fn(&mut Evidence, &mut Vec<FoldFigures>)| judged(change);
+        let near = one(&|evidence, folds| {
+            (evidence.mi, evidence.lower_bound) = (6.8, Some(6.7));
+            folds.iter_mut().for_each(|fold| (fold.mi_nats, fold.train_mi_nats) = (6.8, 6.9));
+        });
+        assert_eq!((codes(&near), near.reliability), (vec!["near-ln-n"], Reliability::Doubtful));
+        let loose = one(&|evidence, _| evidence.lower_bound = Some(0.1));
+        assert_eq!(
+            (codes(&loose), loose.reliability),
+            (vec!["lower-bound"], Reliability::Doubtful)
+        );
+        let apart = one(&|_, folds| folds[0].mi_nats = 0.3);
+        assert_eq!((codes(&apart), apart.reliability), (vec!["folds-disagree"], Reliability::Fair));
+        let over = one(&|_, folds| folds.iter_mut().for_each(|fold| fold.train_mi_nats = 0.8));
+        assert_eq!(codes(&over), ["training-above-held-out"]);
+        let rising = one(&|_, folds| {
+            for fold in folds {
+                fold.members[0].validation = 0.3;
+            }
+        });
+        assert_eq!(
+            (codes(&rising), rising.reliability),
+            (vec!["still-improving"], Reliability::Fair)
+        );
+        let few = one(&|evidence, _| evidence.rows = 100);
+        assert_eq!(codes(&few), ["few-rows"]);
+    }
+
+    #[test]
+    fn baselines_that_see_more_are_heard() {
+        let more = Baselines { gaussian_copula_nats: Some(0.8), ksg_nats: None };
+        let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
+        let folds = folds();
+        let evidence = Evidence {
+            x: &x,
+            y: &x,
+            rows: 1000,
+            mi: 0.5,
+            standard_error: 0.01,
+            lower_bound: None,
+            folds: &folds,
+            baselines: &more,
+            series: false,
+        };
+        let verdict = Verdict::new(&evidence);
+        assert_eq!(codes(&verdict), ["baseline-above"]);
+        assert!(verdict.reasons[0].text.contains("0.30 more"), "{:?}", verdict.reasons);
+    }
+
+    #[test]
+    fn the_data_have_a_say_too() {
+        let verdict_on = |x: Column, y: Column, mi: f64| {
+            let (x, y, folds) = ([x], [y], folds());
+            let rows = x[0].len();
+            let baselines = Baselines::default();
+            let evidence = Evidence {
+                x: &x,
+                y: &y,
+                rows,
+                mi,
+                standard_error: 0.01,
+                lower_bound: None,
+                folds: &folds,
+                baselines: &baselines,
+                series: false,
+            };
+            Verdict::new(&evidence)
+        };
+        let label = Column {
+            name: "label".into(),
+            values: Values::Discrete {
+                codes: (0..1000).map(|k| k % 2).collect(),
+                labels: vec!["a".into(), "b".into()],
+            },
+        };
+        let smooth = || column("x", (0..1000).map(|k| f64::from(k).sin()).collect());
+        // Two equally frequent levels hold ln 2 = .693 nats.
+        assert_eq!(codes(&verdict_on(smooth(), label.clone(), 0.8)), ["above-entropy"]);
+        assert!(codes(&verdict_on(smooth(), label, 0.5)).is_empty());
+        let copies = || column("c", (0..1000).map(|k| f64::from(k / 2).sin()).collect());
+        let doubled = verdict_on(copies(), copies(), 0.5);
+        assert_eq!(
+            (codes(&doubled), doubled.reliability),
+            (vec!["duplicated-rows"], Reliability::Doubtful)
+        );
+        let coarse = column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
+        let tied = verdict_on(coarse, smooth(), 0.5);
+        assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Good));
+    }
 }
