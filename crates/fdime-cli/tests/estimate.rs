@@ -3,6 +3,7 @@
 mod common;
 
 use common::{fdime, is_empty, json, refusal, shipped, stdout};
+use fdime::estimate::{Effort, EstimatePlan, Method};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -225,6 +226,9 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         "table.csv --x x --y y --permutations 3",
         "table.csv --x x --y y --missing ignore",
         "table.csv --x x --y y --blocks=200",
+        "table.csv --x x --y y --blocks=2 --estimator cpc",
+        "table.csv --x x --y label --estimator copula",
+        "table.csv --x x --y y --pointwise FOLDER/table.csv",
     ] {
         let arguments =
             format!("estimate {} --report {}", folder.path(request).display(), report.display());
@@ -317,11 +321,28 @@ fn saved_critics_score_new_rows() {
     std::fs::create_dir(&taken).unwrap();
     std::fs::write(taken.join("precious.txt"), "mine").unwrap();
     let error = refusal(&format!("estimate {table} --x x --y y --save {}", taken.display()));
-    assert!(error.contains("not empty and holds no model"), "{error}");
+    assert!(error.contains("holds other files than a saved model"), "{error}");
+    std::fs::copy(folder.path("model/plan.json"), taken.join("plan.json")).unwrap();
+    let error = refusal(&format!("estimate {table} --x x --y y --save {}", taken.display()));
+    assert!(error.contains("holds other files"), "a plan of one's own is no licence: {error}");
+    std::fs::remove_file(taken.join("plan.json")).unwrap();
     let other = folder.write("other.csv", "a,b\n1,2\n");
     let error = refusal(&format!("apply {model} {other}"));
     assert!(error.contains("there is no column 'x'"), "{error}");
     assert!(refusal(&format!("apply {} {table}", taken.display())).contains("plan.json"));
+    let plan = folder.path("model/plan.json");
+    let text = std::fs::read_to_string(&plan).unwrap();
+    for (from, to) in
+        [("\"values\":[", "\"values\":[1e9,"), ("\"waves\":", "\"waves\":7"), ("{", "[")]
+    {
+        let damaged = text.replacen(from, to, 1);
+        assert_ne!(damaged, text, "{from}");
+        std::fs::write(&plan, damaged).unwrap();
+        let error = refusal(&format!("apply {model} {table}"));
+        assert!(error.contains("plan.json") || error.contains("critics.safetensors"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    std::fs::write(&plan, text).unwrap();
     let parameters = folder.path("model/critics.safetensors");
     let bytes = std::fs::read(&parameters).unwrap();
     std::fs::write(&parameters, &bytes[..bytes.len() / 2]).unwrap();
@@ -332,11 +353,8 @@ fn saved_critics_score_new_rows() {
 fn a_matrix_of_all_pairs_with_adjusted_p_values() {
     let folder = Folder::new();
     let (table, out, svg) = (folder.table(), folder.path("mi.csv"), folder.path("mi.svg"));
-    let request = format!(
-        "matrix {table} --columns x,y,label --estimator copula -o {} --svg {}",
-        out.display(),
-        svg.display()
-    );
+    let request =
+        format!("matrix {table} --columns x,y,label -o {} --svg {}", out.display(), svg.display());
     let text = stdout(&request);
     assert!(text.starts_with("3 pairs, "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -361,21 +379,36 @@ fn a_matrix_of_all_pairs_with_adjusted_p_values() {
 fn an_unfinished_matrix_is_continued() {
     let folder = Folder::new();
     let (table, out) = (folder.table(), folder.path("mi.csv"));
-    let request =
-        format!("matrix {table} --columns x,y,label --estimator copula -o {}", out.display());
+    let request = format!("matrix {table} --columns x,y,label -o {}", out.display());
     stdout(&request);
     let whole = std::fs::read_to_string(&out).unwrap();
-    // The journal as a kill leaves it: one pair done (with a mark to know it by), one half written.
     let journal = folder.path("mi.csv.unfinished");
-    let interrupted = Command::new(env!("CARGO_BIN_EXE_fdime"))
+    assert!(!journal.exists(), "nothing is left of a finished run");
+    // A real kill, as soon as the journal has its heading; then the journal as a later kill would
+    // leave it: one pair done (with a mark to know it by), one half written.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fdime"))
         .args(request.split_whitespace())
-        .env("FDIME_TEST_UNUSED", "")
-        .output()
+        .args(["--effort", "max"])
+        .stderr(Stdio::null())
+        .spawn()
         .unwrap();
-    assert!(interrupted.status.success() && !journal.exists(), "nothing is left of a finished run");
+    let heading = loop {
+        match std::fs::read_to_string(&journal) {
+            Ok(text) if text.ends_with('\n') => break text,
+            _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), whole, "the old result is untouched");
+    assert!(refusal(&format!("{request} --resume")).contains("other columns, settings"));
+    let max = serde_json::to_value(plan(Effort::Max)).unwrap();
+    let mut heading: serde_json::Value =
+        serde_json::from_str(heading.lines().next().unwrap()).unwrap();
+    assert_eq!(heading["plan"], max);
+    heading["plan"] = serde_json::to_value(plan(Effort::Quick)).unwrap();
     let first = whole.lines().nth(1).unwrap();
     let mark = first.replace(",300,", ",301,");
-    let heading = heading_of(&table, &["x", "y", "label"]);
     let field = |k: usize| first.split(',').nth(k).unwrap();
     let done = format!(
         "[[0,1],{{\"x\":\"x\",\"y\":\"y\",\"mi_nats\":{},\"ci_low\":{},\"ci_high\":{},\
@@ -396,19 +429,8 @@ fn an_unfinished_matrix_is_continued() {
     assert!(refusal(&format!("{request} --resume")).contains("other columns, settings"));
 }
 
-/// The first line of a journal: what the run is about.
-fn heading_of(table: &str, names: &[&str]) -> String {
-    let plan = fdime::estimate::EstimatePlan::new(
-        "copula".parse().unwrap(),
-        fdime::estimate::Effort::Quick,
-    );
-    serde_json::json!({
-        "file": table,
-        "names": names,
-        "plan": plan,
-        "version": env!("CARGO_PKG_VERSION"),
-    })
-    .to_string()
+fn plan(effort: Effort) -> EstimatePlan {
+    EstimatePlan::new(Method::Auto, effort)
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! The slow statistical set: `./test --slow` runs it.
 
+use fdime::data::{Column, Values};
+use fdime::estimate::{Effort, EstimatePlan, Method, Unwatched, estimate};
+use fdime::random::{Purpose, stream};
 use fdime::{
     CpuEngine, CriticKind, CriticPlan, Engine, Level, LevelSummary, Pairing, RunPlan, ScenarioPlan,
     silent,
 };
+use rand::RngExt;
+use rand_distr::{Distribution, StandardNormal};
 
 fn staircase(plans: &[RunPlan]) -> Vec<Vec<LevelSummary>> {
     CpuEngine::new(0)
@@ -53,4 +58,39 @@ fn the_first_step_of_the_papers_table() {
             assert!((ours - paper).abs() < share * paper + 0.05, "{estimator}: {ours} {paper}");
         }
     }
+}
+
+/// 200 tables of 200 independent rows (Gaussian, Cauchy, uniform; 1, 5 and 20 columns on each side):
+/// the test of independence at 5% rejects between 2% and 9% of them. A test of exactly 5% would stay
+/// within with probability .97; seeds are fixed.
+#[test]
+#[ignore = "slow, about two minutes: ./test --slow"]
+fn independent_tables_are_rejected_as_often_as_the_test_says() {
+    let rejected = (0..200u64).filter(|&seed| independent(seed).1 <= 0.05).count();
+    assert!((4..=18).contains(&rejected), "{rejected} of 200");
+}
+
+/// Estimate and p-value of an independent table.
+fn independent(seed: u64) -> (f64, f64) {
+    let mut rng = stream(seed, Purpose::Data, 7, 0);
+    let dim = [1, 5, 20][seed as usize % 3];
+    let mut draw = || -> f64 {
+        let u: f64 = rng.random_range(1e-9..1.0 - 1e-9);
+        match seed / 3 % 3 {
+            0 => u,
+            1 => (std::f64::consts::PI * (u - 0.5)).tan(),
+            _ => StandardNormal.sample(&mut rng),
+        }
+    };
+    let mut side = || -> Vec<Column> {
+        (0..dim)
+            .map(|k| Column {
+                name: k.to_string(),
+                values: Values::Continuous((0..200).map(|_| draw()).collect()),
+            })
+            .collect()
+    };
+    let plan = EstimatePlan { seed, ..EstimatePlan::new(Method::Auto, Effort::Quick) };
+    let result = estimate(&side(), &side(), &plan, &Unwatched).unwrap();
+    (result.mi.0, result.independence.unwrap().p_value)
 }

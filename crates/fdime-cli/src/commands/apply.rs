@@ -1,9 +1,9 @@
 use super::estimate::amount;
-use super::{missing_rows, print_json, write_pointwise};
+use super::{check_outputs, missing_rows, print_json, write_pointwise};
 use crate::args::Apply;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use fdime::Nats;
-use fdime::data::{check_writable, load_named};
+use fdime::data::load_named;
 use fdime::estimate::{SavedColumn, SavedModel};
 use serde::Serialize;
 use std::io::Write;
@@ -20,9 +20,7 @@ struct Json {
 
 pub fn run(args: &Apply) -> Outcome {
     let missing = missing_rows(&args.missing)?;
-    if let Some(path) = &args.pointwise {
-        check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    }
+    check_outputs(&args.file, [args.pointwise.as_ref()])?;
     let model = SavedModel::load(&args.model)?;
     let named = |columns: &[SavedColumn]| -> Vec<(String, bool)> {
         columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()

@@ -1,13 +1,13 @@
-use super::{Watch, print_json, write_pointwise};
+use super::{Watch, check_outputs, print_json, write_pointwise};
 use crate::args::Estimate as Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::report::estimate::{Report, render, short_p, sides};
-use fdime::data::{PairTable, Values, check_writable, load_pairs, write_whole};
+use fdime::Nats;
+use fdime::data::{PairTable, Values, load_pairs, write_whole};
 use fdime::estimate::{
     Baselines, Effort, Estimate, EstimatePlan, FoldFigures, Method, RaceEntry, RowOrder,
     SavedModel, Verdict, estimate,
 };
-use fdime::{Error, Nats};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -40,11 +40,9 @@ struct Json<'a> {
 pub fn run(args: &Arguments) -> Outcome {
     let mut plan = args.estimation.plan(Effort::Default)?;
     let reading = args.reading.parse()?;
-    for path in [&args.pointwise, &args.report].into_iter().flatten() {
-        check_writable(path).map_err(not_possible)?;
-    }
+    check_outputs(&args.file, [args.pointwise.as_ref(), args.report.as_ref()])?;
     if let Some(folder) = &args.save {
-        SavedModel::check_folder(folder).map_err(not_possible)?;
+        SavedModel::check_folder(folder).map_err(|error| Failure::Usage(error.to_string()))?;
         if plan.method == Method::Ksg {
             return Err(Failure::Usage("--save: ksg has no critics to save; use auto".into()));
         }
@@ -114,11 +112,6 @@ pub fn run(args: &Arguments) -> Outcome {
     print_summary(args, &table, &plan, &result, seconds)
 }
 
-/// A file that cannot be written is known before anything runs: the request is at fault.
-fn not_possible(error: Error) -> Failure {
-    Failure::Usage(error.to_string())
-}
-
 fn file_name(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".into(),
@@ -155,7 +148,7 @@ fn print_summary(
         Some(test) => {
             writeln!(out, "no dependence found: p = {}", short_p(test.p_value))?;
         }
-        None => {}
+        None => writeln!(out, "{} has no test of independence", plan.method)?,
     }
     writeln!(out, "reliability: {}", result.verdict.reliability)?;
     for reason in &result.verdict.reasons {

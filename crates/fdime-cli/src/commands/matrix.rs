@@ -1,17 +1,17 @@
-use super::{interrupt_flag, progress_bar};
+use super::{Interruptible, check_outputs, interrupt_flag, progress_bar};
 use crate::args::Matrix;
 use crate::failure::{Failure, Outcome};
 use crate::report::heat_map;
-use fdime::data::{Frame, MissingRows, Reading, check_writable, load_frame, pairs_of, write_whole};
-use fdime::estimate::{Effort, EstimatePlan, Progress, benjamini_hochberg, estimate};
+use fdime::data::{Frame, Reading, Values, load_frame, pairs_of, write_whole};
+use fdime::estimate::{Effort, EstimatePlan, benjamini_hochberg, estimate};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -36,8 +36,9 @@ struct Pair {
 /// What an unfinished run was about: it can only go on with the same.
 #[derive(PartialEq, Serialize, Deserialize)]
 struct Heading {
-    file: String,
-    names: Vec<String>,
+    groups: Vec<(String, Vec<usize>)>,
+    /// Of the columns that were read, as numbers or categories.
+    data: String,
     plan: EstimatePlan,
     version: String,
 }
@@ -51,21 +52,6 @@ struct Report<'a> {
     version: &'static str,
 }
 
-/// A single pair has no progress of its own; it only hears of Ctrl-C.
-struct Interruptible(Arc<AtomicBool>);
-
-impl Progress for Interruptible {
-    fn begin(&self, _total: u64) {}
-
-    fn advance(&self, _units: u64) -> ControlFlow<()> {
-        if self.0.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-}
-
 pub fn run(args: &Matrix) -> Outcome {
     let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if !["csv", "json"].contains(&extension) {
@@ -74,19 +60,18 @@ pub fn run(args: &Matrix) -> Outcome {
             args.output.display()
         )));
     }
-    for path in [Some(&args.output), args.svg.as_ref()].into_iter().flatten() {
-        check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    }
+    check_outputs(&args.file, [Some(&args.output), args.svg.as_ref()])?;
     let reading = args.reading.parse()?;
     let plan = args.estimation.plan(Effort::Quick)?;
-    let (frame, chosen) = load_frame(&args.file, &selectors(args)?, &reading)?;
+    let role = if args.groups.is_empty() { "--columns" } else { "--group" };
+    let (frame, chosen) = load_frame(&args.file, &selectors(args)?, role, &reading)?;
     let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
     plan.check(frame.rows)?;
 
     let heading = Heading {
-        file: args.file.display().to_string(),
-        names: names.clone(),
+        groups: groups.clone(),
+        data: fingerprint(&frame),
         plan: plan.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
@@ -176,6 +161,21 @@ fn groups(
     Ok(groups)
 }
 
+/// Another table, or the same read in another way, has another fingerprint.
+fn fingerprint(frame: &Frame) -> String {
+    let mut hasher = DefaultHasher::new();
+    for column in &frame.columns {
+        column.name.hash(&mut hasher);
+        match &column.values {
+            Values::Continuous(values) => {
+                values.iter().for_each(|value| value.to_bits().hash(&mut hasher));
+            }
+            Values::Discrete { codes, labels } => (codes, labels).hash(&mut hasher),
+        }
+    }
+    format!("{} rows, {:016x}", frame.rows, hasher.finish())
+}
+
 type Done = BTreeMap<(usize, usize), Pair>;
 
 struct Work<'a> {
@@ -247,7 +247,6 @@ impl Work<'_> {
                 pair.reliability = Some(result.verdict.reliability.to_string());
             }
             Err(fdime::Error::Interrupted) => return Err(Failure::Interrupted),
-            Err(error) if self.reading.missing == MissingRows::Refuse => return Err(error.into()),
             // One pair without an answer must not cost the others theirs.
             Err(error) => pair.problem = Some(error.to_string()),
         }

@@ -12,12 +12,12 @@ pub mod suite;
 use crate::args::{Estimation, Reading};
 use crate::failure::Failure;
 use fdime::CriticPlan;
-use fdime::data::{self, ConstantColumns, MissingRows, write_whole};
+use fdime::data::{self, ConstantColumns, MissingRows, check_writable, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -68,17 +68,31 @@ fn interrupt_flag() -> Arc<AtomicBool> {
     Arc::clone(flag)
 }
 
+/// Ends an estimate at Ctrl-C, and shows nothing.
+struct Interruptible(Arc<AtomicBool>);
+
+impl Progress for Interruptible {
+    fn begin(&self, _total: u64) {}
+
+    fn advance(&self, _units: u64) -> ControlFlow<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
 /// Shows an estimate's progress, and ends it at Ctrl-C.
 struct Watch {
     bar: ProgressBar,
-    interrupted: Arc<AtomicBool>,
+    interrupted: Interruptible,
 }
 
 impl Watch {
     fn new(message: &str) -> Self {
         let bar = progress_bar(0);
         bar.set_message(message.to_string());
-        Watch { bar, interrupted: interrupt_flag() }
+        Watch { bar, interrupted: Interruptible(interrupt_flag()) }
     }
 }
 
@@ -90,10 +104,7 @@ impl Progress for Watch {
 
     fn advance(&self, units: u64) -> ControlFlow<()> {
         self.bar.inc(units);
-        match self.interrupted.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        self.interrupted.advance(units)
     }
 }
 
@@ -153,6 +164,25 @@ fn missing_rows(text: &str) -> Result<MissingRows, Failure> {
         "error" => Ok(MissingRows::Refuse),
         _ => Err(Failure::Usage(format!("--missing {text}: write drop or error"))),
     }
+}
+
+/// Refuses outputs that could not be written, that are the input, or that are each other.
+fn check_outputs<'a>(
+    input: &Path,
+    outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
+) -> Result<(), Failure> {
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let mut taken = vec![resolved(input)];
+    for path in outputs.into_iter().flatten() {
+        check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
+        let special = path.exists() && !path.is_file();
+        if !special && taken.contains(&resolved(path)) {
+            let message = "it is the input, or another output; name another file";
+            return Err(Failure::Usage(format!("{}: {message}", path.display())));
+        }
+        taken.push(resolved(path));
+    }
+    Ok(())
 }
 
 /// Writes one value for every row of the input; rows that were dropped have none.

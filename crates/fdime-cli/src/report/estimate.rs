@@ -4,7 +4,7 @@ use super::figure::{Figure, padded, range};
 use super::svg::escape;
 use fdime::Nats;
 use fdime::data::{Column, PairTable, Values};
-use fdime::estimate::{Estimate, EstimatePlan, Reliability};
+use fdime::estimate::{CurvePoint, Estimate, EstimatePlan, Reliability};
 use std::fmt::Write;
 
 /// What the report is about.
@@ -71,7 +71,7 @@ pub fn render(report: &Report) -> String {
             figure.finish("null distribution", "mean log ratio (nats)", "pairings")
         };
         let text = format!(
-            "<p class=\"soft\">Mean log ratio of {} pairings that keep x and y apart, against the \
+            "<p class=\"soft\">Mean log ratio of {} random pairings of x and y, against the \
              observed one: p = {}.</p>{figure}",
             test.null.len(),
             short_p(test.p_value)
@@ -186,16 +186,21 @@ fn pointwise(estimate: &Estimate) -> String {
     )
 }
 
+/// The training objective; a gap in the line where there is none.
+fn trained(point: &CurvePoint) -> f64 {
+    point.train.unwrap_or(f64::NAN)
+}
+
 fn learning_curves(estimate: &Estimate) -> String {
     let curves = || {
         let members = estimate.folds.iter().flat_map(|fold| &fold.members);
         members.filter(|member| member.weight > 0.0).map(|member| &member.curve)
     };
     let steps = curves().filter_map(|curve| curve.last()).map(|point| point.step).max();
-    let values = curves().flatten().flat_map(|point| [point.train, point.validation]);
+    let values = curves().flatten().flat_map(|point| [trained(point), point.validation]);
     let mut figure = Figure::new((0.0, steps.unwrap_or(1) as f64), padded(range(values)));
     for curve in curves() {
-        figure.line("train", curve.iter().map(|point| (point.step as f64, point.train)));
+        figure.line("train", curve.iter().map(|point| (point.step as f64, trained(point))));
         figure.line("validation", curve.iter().map(|point| (point.step as f64, point.validation)));
     }
     format!(

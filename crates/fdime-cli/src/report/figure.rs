@@ -21,8 +21,8 @@ pub struct Figure {
 /// Ranges with no width or with values that are no numbers would break every scale.
 fn usable((low, high): (f64, f64)) -> (f64, f64) {
     match (low.is_finite(), high.is_finite()) {
-        (true, true) if high > low => (low, high),
-        (true, _) => (low - 0.5, low + 0.5),
+        (true, true) if high - low > 1e-12 * low.abs().max(high.abs()) => (low, high),
+        (true, _) => (low - 0.5 * low.abs().max(1.0), low + 0.5 * low.abs().max(1.0)),
         _ => (0.0, 1.0),
     }
 }
@@ -169,7 +169,9 @@ mod tests {
 
     #[test]
     fn figures_survive_empty_constant_and_endless_data() {
-        for values in [vec![], vec![1.0; 5], vec![f64::NAN, f64::INFINITY], vec![-1.0, 2.0]] {
+        for values in
+            [vec![], vec![1.0; 5], vec![1e20; 5], vec![f64::NAN, f64::INFINITY], vec![-1.0, 2.0]]
+        {
             let range = padded(range(values.iter().copied()));
             let mut figure = Figure::histogram(&values, 10, range);
             figure.mark("observed", 0.3, "<here>");

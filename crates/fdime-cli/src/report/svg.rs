@@ -47,10 +47,12 @@ pub fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
 
 /// A round number as people write it.
 pub fn number(value: f64) -> String {
-    if value.abs() >= 1000.0 && value % 1000.0 == 0.0 {
-        return format!("{}k", value / 1000.0);
+    match value.abs() {
+        0.0 => "0".into(),
+        size if !(1e-4..1e6).contains(&size) => format!("{value:.1e}"),
+        size if size >= 1000.0 && value % 1000.0 == 0.0 => format!("{}k", value / 1000.0),
+        _ => format!("{}", (value * 1e6).round() / 1e6),
     }
-    format!("{}", (value * 1e6).round() / 1e6)
 }
 
 #[cfg(test)]
@@ -69,5 +71,6 @@ mod tests {
     fn text_is_escaped_and_numbers_are_short() {
         assert_eq!(escape("<script>&\""), "&lt;script&gt;&amp;&quot;");
         assert_eq!((number(20000.0), number(0.1 + 0.2)), ("20k".into(), "0.3".into()));
+        assert_eq!((number(2e-7), number(-3e20)), ("2.0e-7".into(), "-3.0e20".into()));
     }
 }

@@ -12,7 +12,7 @@ thread_local! {
 /// indexing that some damaged files trip. A file is input: it must not take the program down, and
 /// the message of a caught panic must not appear among the program's own. Hence the hook, which
 /// stays silent for this thread while it decodes and otherwise does what was set before.
-pub(super) fn without_panic<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn without_panic<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();

@@ -14,6 +14,7 @@ mod source;
 
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};
+pub(crate) use guard::without_panic;
 pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
 pub use pairs::{

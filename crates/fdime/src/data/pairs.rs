@@ -95,17 +95,19 @@ pub fn load_pairs(
 }
 
 /// Reads the columns that any of the selectors choose (all of them without a selector) with all
-/// their rows; for each selector also which columns of the result it chose.
+/// their rows; for each selector also which columns of the result it chose. `role` is what the
+/// user calls the selectors.
 pub fn load_frame(
     path: &Path,
     selectors: &[&str],
+    role: &str,
     reading: &Reading,
 ) -> Result<(Frame, Vec<Vec<usize>>)> {
     let opened = open(path)?;
     let file = opened.file().to_string();
     let chosen = selectors
         .iter()
-        .map(|selector| select(opened.names(), selector, "--columns"))
+        .map(|selector| select(opened.names(), selector, role))
         .collect::<Result<Vec<Vec<usize>>>>()
         .map_err(|error| data_error(&file, error))?;
     let mut wanted: Vec<usize> = match selectors {
@@ -122,8 +124,12 @@ pub fn load_frame(
         let mut place = 0..varies.len();
         frame.columns.retain(|_| place.next().is_some_and(keep));
     }
+    let fail = |problem: String| data_error(&file, problem);
     for column in &frame.columns {
-        check(column, frame.rows).map_err(|problem| data_error(&file, problem))?;
+        check(column, frame.rows).map_err(fail)?;
+    }
+    if reading.missing == MissingRows::Refuse {
+        complete_rows(&frame.columns, frame.rows, reading.missing).map_err(fail)?;
     }
     let place = |index: &usize| wanted.iter().position(|wanted| wanted == index);
     Ok((frame, chosen.iter().map(|indices| indices.iter().filter_map(place).collect()).collect()))
@@ -217,7 +223,7 @@ fn complete(
     columns.iter_mut().for_each(|column| keep_rows(column, &kept));
     let mut y = columns.split_off(x);
     if reading.constant == ConstantColumns::Drop {
-        for (side, name) in [(&mut columns, "--x"), (&mut y, "--y")] {
+        for (side, name) in [(&mut columns, "x"), (&mut y, "y")] {
             side.retain(|column| !is_constant(column));
             if side.is_empty() {
                 return Err(format!("every column of {name} has the same value in every row used"));
@@ -237,7 +243,7 @@ fn complete_rows(columns: &[Column], rows: usize, missing: MissingRows) -> Check
         && let Some((row, column)) = (0..rows).find_map(|row| Some((row, incomplete(&row)?)))
     {
         return Err(format!(
-            "column {} has no value in row {}; fill it in, or have such rows dropped",
+            "column {} has no value in row {}; fill it in, or leave such rows out with --missing drop",
             quote(&column.name),
             row + 1
         ));
@@ -312,11 +318,12 @@ fn check(column: &Column, rows: usize) -> Checked<()> {
     }
     match &column.values {
         Values::Discrete { labels, .. }
-            if labels.len() > MOST_CATEGORIES_OF_NAMES && labels.len() * 2 > rows =>
+            if labels.len() > MOST_CATEGORIES
+                || (labels.len() > MOST_CATEGORIES_OF_NAMES && labels.len() * 2 > rows) =>
         {
             Err(format!(
-                "column {name} has {} different texts in {rows} rows, as names of rows have; leave \
-                 it out, e.g. with '!{}', or give numbers",
+                "column {name} has {} different texts in {rows} rows, too many for \
+                 categories; leave it out, e.g. with '!{}', or give numbers",
                 labels.len(),
                 column.name
             ))
@@ -474,7 +481,7 @@ mod tests {
         let table = load_pairs(&path, Some("a,k"), Some("b"), &reading).unwrap();
         assert_eq!(table.x.len(), 1);
         let refused = refusal(load_pairs(&path, Some("k"), Some("b"), &reading));
-        assert!(refused.contains("every column of --x"), "{refused}");
+        assert!(refused.contains("every column of x"), "{refused}");
     }
 
     #[test]

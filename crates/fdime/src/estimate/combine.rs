@@ -6,20 +6,14 @@
 const SHARPNESS: f64 = 300.0;
 
 /// The weights of a fold's critics, from `validation[fold][critic]`, the objective on each fold's
-/// validation rows (nothing where a critic diverged). All folds have a say but the one whose
-/// validation rows are among this fold's test rows, which must not decide how they are scored.
-pub(super) fn weights(validation: &[Vec<Option<f64>>], fold: usize) -> Vec<f64> {
-    let count = validation.len();
-    let leave_out = (fold + count - 1) % count;
-    let critics = validation[fold].len();
-    let means: Vec<f64> = (0..critics)
+/// validation rows (nothing where a critic diverged), averaged over `judges`: the folds none of whose
+/// validation rows are among this fold's test rows, this fold itself being one of them.
+pub(super) fn weights(validation: &[Vec<Option<f64>>], fold: usize, judges: &[usize]) -> Vec<f64> {
+    let means: Vec<f64> = (0..validation[fold].len())
         .map(|critic| {
-            let own = validation[fold][critic];
-            let values: Vec<f64> = (0..count)
-                .filter(|&other| other != leave_out || count == 1)
-                .filter_map(|other| validation[other][critic])
-                .collect();
-            match own {
+            let values: Vec<f64> =
+                judges.iter().filter_map(|&judge| validation[judge][critic]).collect();
+            match validation[fold][critic] {
                 Some(_) => values.iter().sum::<f64>() / values.len() as f64,
                 None => f64::NEG_INFINITY,
             }
@@ -41,23 +35,22 @@ mod tests {
     #[test]
     fn equals_share_and_losers_get_nothing() {
         let even = vec![vec![Some(-1.0), Some(-1.0), Some(-2.0)]; 5];
-        assert_eq!(weights(&even, 0), [0.5, 0.5, 0.0]);
+        assert_eq!(weights(&even, 0, &[0, 1, 2, 3]), [0.5, 0.5, 0.0]);
     }
 
     #[test]
-    fn a_fold_is_not_judged_by_its_own_test_rows() {
-        // The validation rows of fold 0 are test rows of fold 1.
+    fn only_judges_count() {
         let mut validation = vec![vec![Some(-1.0), Some(-1.0)]; 5];
         validation[0] = vec![Some(-1.0), Some(5.0)];
-        assert_eq!(weights(&validation, 1), [0.5, 0.5]);
-        assert_eq!(weights(&validation, 2), [0.0, 1.0]);
+        assert_eq!(weights(&validation, 1, &[1, 2, 3, 4]), [0.5, 0.5]);
+        assert_eq!(weights(&validation, 2, &[0, 2, 3, 4]), [0.0, 1.0]);
     }
 
     #[test]
     fn a_critic_that_diverged_has_no_weight_there() {
         let mut validation = vec![vec![Some(-1.0), Some(0.0)]; 5];
         validation[3][1] = None;
-        assert_eq!(weights(&validation, 3), [1.0, 0.0]);
-        assert_eq!(weights(&validation, 0), [0.0, 1.0]);
+        assert_eq!(weights(&validation, 3, &[0, 1, 3]), [1.0, 0.0]);
+        assert_eq!(weights(&validation, 0, &[0, 1, 2]), [0.0, 1.0]);
     }
 }

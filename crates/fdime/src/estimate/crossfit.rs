@@ -19,6 +19,7 @@ use crate::random::{Purpose, stream};
 use crate::scores::{ScoreBlock, Scores};
 use rand::seq::{IndexedRandom, SliceRandom};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Test rows in all whose pairs the null distribution and the partition function come from.
 const MOST_NULL_ROWS: usize = 20_000;
@@ -57,36 +58,32 @@ pub(super) struct CrossFit {
     /// The log ratio of every row.
     pub(super) pointwise: Vec<f64>,
     pub(super) independence: IndependenceTest,
-    nulls: Vec<PairedNull>,
+    /// The Donsker-Varadhan readout over all folds together.
+    pub(super) lower_bound: f64,
 }
 
-impl CrossFit {
-    /// The estimate by a readout, over all folds together.
-    pub(super) fn read(&self, readout: Readout) -> f64 {
-        if readout == Readout::InfoNce {
-            let squares: Vec<ScoreBlock> =
-                self.nulls.iter().flat_map(PairedNull::squares).collect();
-            let (mut sum, mut rows) = (0.0, 0);
-            for square in squares.chunks(1) {
-                let n = Scores(square).counts().joint;
-                sum += readout.read(Link::Identity, Scores(square)).0 * n as f64;
-                rows += n;
-            }
-            return sum / rows as f64;
+/// The estimate by a readout of a fold: test rows' ratios, and those of pairs put together.
+fn read(readout: Readout, joint: &[f32], null: &PairedNull) -> f64 {
+    if readout == Readout::InfoNce {
+        let (mut sum, mut rows) = (0.0, 0);
+        for square in null.squares() {
+            let square = [square];
+            let n = Scores(&square).counts().joint;
+            sum += readout.read(Link::Identity, Scores(&square)).0 * n as f64;
+            rows += n;
         }
-        let joint = self.pointwise.iter().map(|ratio| *ratio as f32).collect();
-        let marginal = self.nulls.iter().flat_map(PairedNull::marginal).collect();
-        let block = ScoreBlock::Paired { first: 0, joint, marginal };
-        readout.read(Link::Identity, Scores(&[block])).0
+        return sum / rows as f64;
     }
+    let (joint, marginal) = (joint.to_vec(), null.marginal().collect());
+    let block = ScoreBlock::Paired { first: 0, joint, marginal };
+    readout.read(Link::Identity, Scores(&[block])).0
 }
 
-/// One training: which fold, recipe and seed.
+/// One training.
 #[derive(Clone, Copy)]
 struct Job {
     fold: usize,
     recipe: usize,
-    seed: usize,
 }
 
 /// Trains, chooses and scores.
@@ -109,7 +106,8 @@ pub(super) fn crossfit(
         .into_par_iter()
         .enumerate()
         .map(|(fold, candidates)| {
-            let weighted = candidates.into_iter().zip(weights(&validation, fold));
+            let weighted =
+                candidates.into_iter().zip(weights(&validation, fold, &judges(&folds, fold)));
             let members = weighted.filter_map(|(c, weight)| Some((c?, weight))).collect();
             work.score(&folds[fold], members)
         })
@@ -124,8 +122,19 @@ pub(super) fn crossfit(
         figures.push(scored.figures);
         nulls.push(scored.null);
     }
-    let independence = IndependenceTest::new(&nulls, plan.permutations, plan.seed);
-    Ok(CrossFit { models, folds: figures, race, pointwise, independence, nulls })
+    let joint: Vec<f32> = pointwise.iter().map(|ratio| *ratio as f32).collect();
+    let marginal = nulls.iter().flat_map(PairedNull::marginal).collect();
+    let all = [ScoreBlock::Paired { first: 0, joint, marginal }];
+    let lower_bound = Readout::DonskerVaradhan.read(Link::Identity, Scores(&all)).0;
+    let independence = IndependenceTest::new(&nulls, plan.permutations, plan.seed, progress)?;
+    Ok(CrossFit { models, folds: figures, race, pointwise, independence, lower_bound })
+}
+
+/// The folds whose validation rows may decide how this fold's test rows are scored: those that hold
+/// none of these.
+fn judges(folds: &[Fold], fold: usize) -> Vec<usize> {
+    let own = |row: &u32| folds[fold].test.binary_search(row).is_ok();
+    (0..folds.len()).filter(|&other| !folds[other].validation.iter().any(own)).collect()
 }
 
 /// Multiply-adds of one training, in millions.
@@ -162,26 +171,19 @@ impl Work<'_> {
         let finalists = portfolio.finalists.clamp(1, recipes);
         let race_folds =
             if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
-        let jobs =
-            |folds: std::ops::Range<usize>, recipes: &[usize], seeds: std::ops::Range<usize>| {
-                folds
-                    .flat_map(|fold| {
-                        let seeds = seeds.clone();
-                        recipes.iter().flat_map(move |&recipe| {
-                            seeds.clone().map(move |seed| Job { fold, recipe, seed })
-                        })
-                    })
-                    .collect::<Vec<Job>>()
-            };
+        let jobs = |folds: Range<usize>, recipes: &[usize]| -> Vec<Job> {
+            let of_fold = |fold| recipes.iter().map(move |&recipe| Job { fold, recipe });
+            folds.flat_map(of_fold).collect()
+        };
         let every: Vec<usize> = (0..recipes).collect();
         let columns = self.table.x.len() + self.table.y.len();
         let cost: Vec<u64> = self.recipes.iter().map(|recipe| units(recipe, columns)).collect();
         let dearest = cost.iter().max().copied().unwrap_or(0);
-        let trainings_later = finalists * (portfolio.seeds * all_folds).saturating_sub(race_folds);
+        let trainings_later = finalists * (all_folds - race_folds);
         self.progress
             .begin(cost.iter().sum::<u64>() * race_folds as u64 + dearest * trainings_later as u64);
 
-        let raced = self.run(&jobs(0..race_folds, &every, 0..1))?;
+        let raced = self.run(&jobs(0..race_folds, &every))?;
         let mut standing: Vec<(usize, f64)> = every
             .iter()
             .map(|&recipe| {
@@ -194,15 +196,13 @@ impl Work<'_> {
             .collect();
         standing.sort_by(|a, b| b.1.total_cmp(&a.1));
         let chosen: Vec<usize> = standing[..finalists].iter().map(|(recipe, _)| *recipe).collect();
-        let mut later = jobs(race_folds..all_folds, &chosen, 0..1);
-        later.extend(jobs(0..all_folds, &chosen, 1..portfolio.seeds));
+        let later = jobs(race_folds..all_folds, &chosen);
 
-        let places = finalists * portfolio.seeds;
         let mut candidates: Vec<Vec<Option<Candidate>>> =
-            (0..all_folds).map(|_| (0..places).map(|_| None).collect()).collect();
+            (0..all_folds).map(|_| (0..finalists).map(|_| None).collect()).collect();
         for (job, candidate) in raced.into_iter().chain(self.run(&later)?) {
             if let Some(place) = chosen.iter().position(|&recipe| recipe == job.recipe) {
-                candidates[job.fold][place * portfolio.seeds + job.seed] = candidate;
+                candidates[job.fold][place] = candidate;
             }
         }
         if candidates.iter().any(|fold| fold.iter().all(Option::is_none)) {
@@ -222,7 +222,7 @@ impl Work<'_> {
         let Table { x, y, .. } = self.table;
         jobs.par_iter()
             .map(|job| {
-                let Job { fold, recipe: index, seed } = *job;
+                let Job { fold, recipe: index } = *job;
                 let recipe = &self.recipes[index];
                 let Fold { train, validation, .. } = &self.folds[fold];
                 let map = InputMap::fit(recipe, x, y, train);
@@ -231,8 +231,7 @@ impl Work<'_> {
                 let inputs = map.apply(x, y, &[train.as_slice(), &validation].concat());
                 let step = units(recipe, x.len() + y.len()) / recipe.steps.max(1) as u64;
                 let tick = || advance(self.progress, step);
-                let places = [fold, index, seed].map(|place| place as u64);
-                let seed = self.plan.seed ^ places[0] << 32 ^ places[1] << 40 ^ places[2] << 48;
+                let seed = self.plan.seed ^ (fold as u64) << 32 ^ (index as u64) << 40;
                 let fitted = fit(&inputs, train.len(), recipe, self.estimator, seed, &tick)?;
                 Ok((*job, fitted.map(|fitted| Candidate { recipe: index, map, fitted })))
             })
@@ -258,7 +257,7 @@ impl Work<'_> {
             .collect();
 
         let mut ratios = vec![0f32; pairs.len()];
-        let mut model = FoldModel { members: Vec::new() };
+        let mut model = FoldModel { members: Vec::new(), offset: 0.0 };
         let mut figures = Vec::new();
         for (candidate, weight) in candidates {
             let Candidate { recipe, map, fitted } = candidate;
@@ -289,7 +288,18 @@ impl Work<'_> {
         let rest = ratios.split_off(fold.test.len());
         let (train_ratios, null_ratios) = rest.split_at(train.len());
         null.ratios = null_ratios.to_vec();
-        let (mean, variance) = mean_and_variance(&ratios);
+        let (plain, variance) = mean_and_variance(&ratios);
+        let mean = match self.estimator.readout() {
+            Readout::Plain => plain,
+            readout => read(readout, &ratios, &null),
+        };
+        let offset = plain - mean;
+        if offset != 0.0 {
+            model.offset = offset;
+            for ratio in ratios.iter_mut().chain(&mut null.ratios) {
+                *ratio -= offset as f32;
+            }
+        }
         if !mean.is_finite() {
             return Err(Error::Diverged { estimator: self.estimator.to_string() });
         }
@@ -302,7 +312,7 @@ impl Work<'_> {
                 },
                 mi_nats: mean,
                 standard_error: (variance / ratios.len() as f64).sqrt(),
-                train_mi_nats: mean_and_variance(train_ratios).0,
+                train_mi_nats: mean_and_variance(train_ratios).0 - offset,
                 members: figures,
             },
             model,

@@ -9,7 +9,7 @@ use crate::nn::{Adam, AdamPlan};
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
 use crate::random::{Purpose, stream};
-use crate::scores::{PairCounts, ScoreBlock, Scores};
+use crate::scores::{PairCounts, PairKind, ScoreBlock, Scores};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,8 @@ const ALL_PAIRS_BATCH: usize = 64;
 pub struct CurvePoint {
     /// Training steps made.
     pub step: usize,
-    /// The objective's mean over the training batches since the last point.
-    pub train: f64,
+    /// The objective's mean over the training batches since the last point; nothing at the first.
+    pub train: Option<f64>,
     /// The objective on the validation rows.
     pub validation: f64,
 }
@@ -110,7 +110,7 @@ pub(super) fn fit(
         parameters: critic.parameters().to_vec(),
         step: 0,
         validation: first,
-        curve: vec![CurvePoint { step: 0, train: f64::NAN, validation: first }],
+        curve: vec![CurvePoint { step: 0, train: None, validation: first }],
     };
     let (mut sum, mut since) = (0.0, 0);
     for step in 1..=recipe.steps {
@@ -127,7 +127,7 @@ pub(super) fn fit(
         if step * CHECKS / recipe.steps > (step - 1) * CHECKS / recipe.steps || step == recipe.steps
         {
             let validation = validate(critic.parameters());
-            best.curve.push(CurvePoint { step, train: sum / f64::from(since), validation });
+            best.curve.push(CurvePoint { step, train: Some(sum / f64::from(since)), validation });
             (sum, since) = (0.0, 0);
             if validation.is_finite()
                 && (validation > best.validation || !best.validation.is_finite())
@@ -258,8 +258,8 @@ fn value(estimator: &Estimator, counts: PairCounts, block: ScoreBlock) -> f64 {
     scores.visit(|kind, row, scores| {
         gradient.resize(scores.len(), 0.0);
         total += match kind {
-            crate::scores::PairKind::Joint => objective.joint(row, scores, &mut gradient),
-            crate::scores::PairKind::Marginal => objective.marginal(row, scores, &mut gradient),
+            PairKind::Joint => objective.joint(row, scores, &mut gradient),
+            PairKind::Marginal => objective.marginal(row, scores, &mut gradient),
         };
     });
     total

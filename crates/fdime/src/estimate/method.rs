@@ -31,6 +31,11 @@ impl Method {
         ("ksg", "nearest neighbours (KSG), maximum norm"),
     ];
 
+    /// Whether it looks at numbers alone and passes over categories.
+    pub(super) fn needs_numbers(&self) -> bool {
+        matches!(self, Method::GaussianCopula | Method::Cca | Method::Ksg)
+    }
+
     /// The estimator that critics are trained with. On finite data its link is the identity, so that
     /// a critic can start from a reference log ratio and learn what is left.
     pub fn estimator(&self) -> Result<Estimator> {

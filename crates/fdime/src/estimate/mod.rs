@@ -41,7 +41,6 @@ use crate::baseline::{CanonicalModel, ksg};
 use crate::data::{Column, Values};
 use crate::error::{Error, Result};
 use crate::nats::Nats;
-use crate::objective::Readout;
 use crate::random::{Purpose, stream};
 use crossfit::{Table, crossfit, mean_and_variance};
 use rand::RngExt;
@@ -87,13 +86,20 @@ pub fn estimate(
     let rows = x.first().map_or(0, Column::len);
     plan.check(rows)?;
     let table = Table { x, y, rows };
+    if plan.method.needs_numbers() && [x, y].iter().any(|side| !has_numbers(side)) {
+        return Err(Error::Incompatible {
+            parameter: "estimator",
+            value: plan.method.to_string(),
+            other: "x or y of categories alone".into(),
+            reason: "it needs numbers on both sides; use auto".into(),
+        });
+    }
     if plan.method == Method::Ksg {
-        return nearest_neighbours(table);
+        return Ok(nearest_neighbours(table, plan));
     }
     let fit = crossfit(table, plan, progress)?;
-    let estimator = plan.method.estimator()?;
-    let unclipped = fit.read(estimator.readout());
-    let lower_bound = fit.read(Readout::DonskerVaradhan);
+    let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
+    let lower_bound = fit.lower_bound;
     let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order);
     let uncertainty = Uncertainty {
         standard_error,
@@ -112,7 +118,8 @@ pub fn estimate(
         lower_bound: Some(lower_bound),
         folds: &fit.folds,
         baselines: &baselines,
-        series: plan.order != RowOrder::Exchangeable,
+        spread: uncertainty.spread,
+        plan,
     });
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
@@ -222,21 +229,21 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
 
 /// The continuous columns of both sides as normal scores, for at most `most` rows spread over the
 /// table.
-fn normal_scores(table: Table, most: usize) -> Option<[(Vec<f32>, usize); 2]> {
+fn normal_scores(table: Table, most: usize) -> [(Vec<f32>, usize); 2] {
     let step = table.rows.div_ceil(most).max(1);
     let rows: Vec<u32> = (0..table.rows as u32).step_by(step).collect();
-    let sides = [table.x, table.y].map(|columns| {
+    [table.x, table.y].map(|columns| {
         let scaler = SideScaler::plain(columns, &rows, Scaling::Gaussian);
         (scaler.apply_continuous(columns, &rows), scaler.continuous())
-    });
-    sides.iter().all(|(_, width)| *width > 0).then_some(sides)
+    })
 }
 
 /// What classical estimators say of the continuous columns.
 fn baselines(table: Table) -> Baselines {
-    let Some([(x, x_dim), (y, y_dim)]) = normal_scores(table, BASELINE_ROWS) else {
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, BASELINE_ROWS);
+    if x_dim == 0 || y_dim == 0 {
         return Baselines::default();
-    };
+    }
     let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
     let columns = x_dim + y_dim;
     let discrete = |side: &[Column]| {
@@ -244,8 +251,8 @@ fn baselines(table: Table) -> Baselines {
     };
     let telling = columns <= KSG_TELLING_COLUMNS && !discrete(table.x) && !discrete(table.y);
     let neighbours = telling.then(|| {
-        let rows = (x.len() / x_dim).min(KSG_ROWS);
-        let (x, y) = (without_ties(&x[..rows * x_dim], 0), without_ties(&y[..rows * y_dim], 1));
+        let [(x, _), (y, _)] = normal_scores(table, KSG_ROWS);
+        let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
         ksg_mean(&ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR))
     });
     Baselines { gaussian_copula_nats: Some(copula), ksg_nats: neighbours }
@@ -254,7 +261,7 @@ fn baselines(table: Table) -> Baselines {
 /// Distances of 0 would make KSG infinite: equal values are pulled apart by far less than anything
 /// in the data could mean.
 fn without_ties(values: &[f32], side: u64) -> Vec<f32> {
-    let mut rng = stream(0, Purpose::Data, 0, side);
+    let mut rng = stream(0, Purpose::Null, 0, side);
     values.iter().map(|value| value + rng.random_range(-1e-5..1e-5f32)).collect()
 }
 
@@ -262,21 +269,20 @@ fn ksg_mean(local: &[f64]) -> f64 {
     local.iter().sum::<f64>() / local.len().max(1) as f64
 }
 
-/// KSG as the method: no folds, no critics, no test.
-fn nearest_neighbours(table: Table) -> Result<Estimate> {
-    let Some([(x, x_dim), (y, y_dim)]) = normal_scores(table, usize::MAX) else {
-        return Err(Error::Incompatible {
-            parameter: "estimator",
-            value: "ksg".into(),
-            other: "discrete columns alone".into(),
-            reason: "it needs continuous columns in x and in y; use auto".into(),
-        });
-    };
+/// Whether some column is a number.
+fn has_numbers(columns: &[Column]) -> bool {
+    columns.iter().any(|column| matches!(column.values, Values::Continuous(_)))
+}
+
+/// KSG as the method: no folds, no critics, no test. Both sides hold numbers.
+fn nearest_neighbours(table: Table, plan: &EstimatePlan) -> Estimate {
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, usize::MAX);
     let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
     let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR);
     let unclipped = ksg_mean(&pointwise);
-    let standard_error = standard_error(&pointwise, &[], RowOrder::Exchangeable);
+    let standard_error = standard_error(&pointwise, &[], plan.order);
     let hidden = hidden(table);
+    // Both sides hold numbers, so no entropy bounds what they share.
     let uncertainty =
         Uncertainty { standard_error, spread: 0.0, gap: 0.0, hidden, most: f64::INFINITY };
     let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
@@ -290,9 +296,10 @@ fn nearest_neighbours(table: Table) -> Result<Estimate> {
         lower_bound: None,
         folds: &[],
         baselines: &baselines,
-        series: false,
+        spread: 0.0,
+        plan,
     });
-    Ok(Estimate {
+    Estimate {
         mi: Nats(unclipped.max(0.0)),
         unclipped: Nats(unclipped),
         interval: uncertainty.interval(unclipped),
@@ -304,5 +311,5 @@ fn nearest_neighbours(table: Table) -> Result<Estimate> {
         baselines,
         verdict,
         models: Vec::new(),
-    })
+    }
 }

@@ -20,11 +20,15 @@ pub struct Member {
     pub weight: f64,
 }
 
-/// The critics of one fold: l = sum of weight * l of each.
+/// The critics of one fold: l = sum of weight * l of each, less an offset.
 #[derive(Clone, Debug)]
 pub struct FoldModel {
     /// The critics.
     pub members: Vec<Member>,
+    /// What makes the mean log ratio of the fold's test rows the estimator's readout of them: 0 for
+    /// f-DIME. MINE, SMILE and CPC know the log ratio only up to a constant, which differs from fold
+    /// to fold; this takes it out.
+    pub offset: f64,
 }
 
 impl Member {
@@ -52,7 +56,7 @@ impl FoldModel {
         y: &[Column],
         rows: &[u32],
     ) -> Vec<f32> {
-        let mut sums = vec![0f32; rows.len()];
+        let mut sums = vec![-self.offset as f32; rows.len()];
         for member in &self.members {
             let inputs = member.map.apply(x, y, rows);
             let itself = (0..rows.len() as u32).map(|place| (place, place));

@@ -1,9 +1,10 @@
 //! A plan for finite data: everything that decides the numbers but the data.
 
-use super::folds::RowOrder;
+use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
 use super::recipe::{Portfolio, Recipe};
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::objective::Readout;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -11,11 +12,11 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// A few seconds: one small recipe.
+    /// A second or two: two small recipes, raced.
     Quick,
-    /// The portfolio, raced.
+    /// Four recipes, raced; two are trained on every fold.
     Default,
-    /// A larger portfolio, longer training, several seeds.
+    /// Eight recipes on every fold: the four, each with a gentle and a steep start.
     Max,
 }
 
@@ -95,14 +96,25 @@ impl EstimatePlan {
             let expected = format!("{rows} rows are too few for it; at least 4 rows for each fold");
             return Err(invalid("folds", self.folds, expected));
         }
-        if !(19..=1_000_000).contains(&self.permutations) {
-            return Err(invalid("permutations", self.permutations, "between 19 and 1000000"));
+        if !(19..=100_000).contains(&self.permutations) {
+            return Err(invalid("permutations", self.permutations, "between 19 and 100000"));
         }
-        if let RowOrder::Series { gap } = self.order
-            && gap > rows / 20
-        {
-            let expected = format!("at most a twentieth of the {rows} rows");
+        if self.portfolio.recipes.is_empty() {
+            return Err(invalid("recipes", "[]", "at least one recipe"));
+        }
+        let RowOrder::Series { gap } = self.order else { return Ok(()) };
+        let most = largest_gap(rows, self.folds).unwrap_or(0);
+        if gap > most {
+            let expected = format!("at most {most} for {} folds of {rows} rows", self.folds);
             return Err(invalid("blocks", gap, expected));
+        }
+        if self.method.estimator()?.readout() == Readout::InfoNce {
+            return Err(Error::Incompatible {
+                parameter: "estimator",
+                value: self.method.to_string(),
+                other: "--blocks".into(),
+                reason: "it compares every x with every y, neighbours included; use auto".into(),
+            });
         }
         Ok(())
     }

@@ -5,6 +5,9 @@ use super::scaling::{Features, Scaling};
 use crate::nn::Activation;
 use serde::{Deserialize, Serialize};
 
+/// Initial weights after He et al., sqrt(6) times PyTorch's: a steep start that finds fine structure.
+const HE_SCALE: f64 = 2.449_489_743;
+
 /// Everything about a critic on finite data but its estimator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +60,7 @@ impl Recipe {
             dropout: 0.1,
             decay: 0.05,
             learning_rate: 4e-3,
-            initial_scale: 6f64.sqrt(),
+            initial_scale: 1.0,
             batch: 512,
             steps: 600,
         }
@@ -104,39 +107,36 @@ pub struct Portfolio {
     pub race_folds: usize,
     /// Candidates that run on all folds.
     pub finalists: usize,
-    /// Critics of each recipe and fold, which differ in their seed.
-    pub seeds: usize,
 }
 
 impl Portfolio {
     /// One recipe and nothing to choose.
     pub fn single(recipe: Recipe) -> Self {
-        Portfolio { recipes: vec![recipe], race_folds: 0, finalists: 1, seeds: 1 }
+        Portfolio { recipes: vec![recipe], race_folds: 0, finalists: 1 }
     }
 
     /// The portfolio for an effort.
     pub fn new(effort: Effort) -> Self {
         let base = Recipe::base();
-        // What each is for: a dependence that no Gaussian resembles; one that changes sign along a
-        // column; one that takes long steps to find; tails that ranks hide.
+        // What each is for. free: a dependence that no Gaussian resembles; waves: one that changes
+        // sign along a column; fast: one that small steps do not find in time; twofold: tails, which
+        // ranks hide.
         let features = |scalings: &[Scaling], waves: usize| Features {
             scalings: scalings.to_vec(),
             radial: true,
             waves,
         };
         let free = Recipe { reference: ReferenceKind::None, ..base.clone() }.named("free");
-        let waves =
-            Recipe { features: features(&[Scaling::Gaussian], 3), ..base.clone() }.named("waves");
+        let waves = Recipe {
+            features: features(&[Scaling::Gaussian], 3),
+            initial_scale: HE_SCALE,
+            ..base.clone()
+        }
+        .named("waves");
         let fast = Recipe { learning_rate: 8e-3, ..base.clone() }.named("fast");
         let twofold =
             Recipe { features: features(&[Scaling::Gaussian, Scaling::Asinh], 0), ..base }
                 .named("twofold");
-        let all = |race_folds, finalists, seeds| Portfolio {
-            recipes: vec![free.clone(), waves.clone(), fast.clone(), twofold.clone()],
-            race_folds,
-            finalists,
-            seeds,
-        };
         match effort {
             Effort::Quick => {
                 let quick = |recipe: &Recipe| Recipe {
@@ -146,10 +146,24 @@ impl Portfolio {
                     ..recipe.clone()
                 };
                 let recipes = vec![quick(&fast), quick(&waves)];
-                Portfolio { recipes, race_folds: 1, finalists: 1, seeds: 1 }
+                Portfolio { recipes, race_folds: 1, finalists: 1 }
             }
-            Effort::Default => all(1, 2, 1),
-            Effort::Max => all(0, 4, 2),
+            Effort::Default => {
+                Portfolio { recipes: vec![free, waves, fast, twofold], race_folds: 1, finalists: 2 }
+            }
+            Effort::Max => {
+                let scales = [(1.0, "gentle"), (HE_SCALE, "steep")];
+                let recipes: Vec<Recipe> = [free, waves, fast, twofold]
+                    .iter()
+                    .flat_map(|recipe| {
+                        scales.map(|(initial_scale, start)| {
+                            Recipe { initial_scale, ..recipe.clone() }
+                                .named(&format!("{} {start}", recipe.name))
+                        })
+                    })
+                    .collect();
+                Portfolio { finalists: recipes.len(), recipes, race_folds: 0 }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::model::{FoldModel, Member};
 use super::plan::EstimatePlan;
 use super::recipe::Recipe;
 use super::result::Estimate;
-use crate::data::{Column, Values};
+use crate::data::{Column, Values, without_panic};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
@@ -34,7 +34,7 @@ struct Description {
     mi_nats: f64,
     x: Vec<SavedColumn>,
     y: Vec<SavedColumn>,
-    folds: Vec<Vec<SavedMember>>,
+    folds: Vec<SavedFold>,
 }
 
 /// A column that the critics were trained on.
@@ -52,6 +52,13 @@ struct SavedMember {
     recipe: Recipe,
     weight: f64,
     map: InputMap,
+}
+
+/// One fold's critics, and what is taken from the sum of their log ratios.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct SavedFold {
+    offset: f64,
+    critics: Vec<SavedMember>,
 }
 
 fn columns(columns: &[Column]) -> Vec<SavedColumn> {
@@ -73,14 +80,15 @@ impl SavedModel {
             .enumerate()
             .map(|(fold, model)| {
                 let members = model.members.iter().enumerate();
-                members
+                let critics = members
                     .map(|(index, member)| SavedMember {
                         tensor: format!("fold{fold}.critic{index}"),
                         recipe: member.recipe.clone(),
                         weight: member.weight,
                         map: member.map.clone(),
                     })
-                    .collect()
+                    .collect();
+                SavedFold { offset: model.offset, critics }
             })
             .collect();
         SavedModel {
@@ -116,15 +124,19 @@ impl SavedModel {
         let fail = |reason: &str| {
             Err(Error::Write { path: folder.display().to_string(), reason: reason.into() })
         };
-        crate::data::check_writable(&folder.join("..").join(PLAN))
-            .or_else(|_| crate::data::check_writable(folder))
-            .or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })?;
-        if folder.is_file() {
-            return fail("it is a file; name a folder");
+        if folder.file_name().is_none() {
+            return fail("name a folder of its own for the model");
         }
-        let holds_files = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-        if holds_files && !folder.join(PLAN).is_file() {
-            return fail("the folder is not empty and holds no model; name another");
+        if !folder.exists() {
+            return crate::data::check_writable(folder);
+        }
+        let Ok(entries) = folder.read_dir() else {
+            return fail("it is not a folder that can be read; name another");
+        };
+        // Saving replaces the folder, so it must hold nothing but an earlier model.
+        let ours = |name: &std::ffi::OsStr| name == PLAN || name == CRITICS;
+        if entries.flatten().any(|entry| !ours(&entry.file_name())) {
+            return fail("the folder holds other files than a saved model; name another");
         }
         Ok(())
     }
@@ -163,20 +175,54 @@ impl SavedModel {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::set_permissions(aside.path(), mode).map_err(io)?;
         }
-        if folder.exists() {
-            let old = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-            std::fs::rename(folder, old.path().join("old")).map_err(io)?;
+        // The old model goes only when the new one is in its place.
+        let old = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
+        let set_aside = old.path().join("old");
+        let existed = folder.exists();
+        if existed {
+            std::fs::rename(folder, &set_aside).map_err(io)?;
         }
-        std::fs::rename(aside.keep(), folder).map_err(io)
+        let renamed = std::fs::rename(aside.path(), folder);
+        if renamed.is_err() && existed {
+            std::fs::rename(&set_aside, folder).map_err(io)?;
+        }
+        renamed.map_err(io)?;
+        // The folder that was aside is in place now, and not to be cleaned up.
+        let _ = aside.keep();
+        Ok(())
     }
 
     fn members(&self) -> impl Iterator<Item = (&SavedMember, &Member)> {
         let folds = self.description.folds.iter().zip(&self.models);
-        folds.flat_map(|(saved, model)| saved.iter().zip(&model.members))
+        folds.flat_map(|(saved, model)| saved.critics.iter().zip(&model.members))
     }
 
-    /// Reads a folder that [`save`](Self::save) wrote.
+    /// Reads a folder that [`save`](Self::save) wrote, and scores a made-up row: a plan can be
+    /// damaged in ways that only show when it is used.
     pub fn load(folder: &Path) -> Result<Self> {
+        let damaged = |reason: String| Error::Data {
+            file: folder.join(PLAN).display().to_string(),
+            problem: format!("the plan does not fit its critics ({reason}); save the model again"),
+        };
+        let model = without_panic(|| Self::read(folder)).map_err(damaged)??;
+        let made_up = |columns: &[SavedColumn]| -> Vec<Column> {
+            let values = |discrete: bool| match discrete {
+                true => Values::Discrete { codes: vec![0], labels: vec!["?".into()] },
+                false => Values::Continuous(vec![0.5]),
+            };
+            columns
+                .iter()
+                .map(|column| Column { name: column.name.clone(), values: values(column.discrete) })
+                .collect()
+        };
+        let (x, y) = (made_up(model.x()), made_up(model.y()));
+        match without_panic(|| model.log_ratios(&x, &y)).map_err(damaged)??.first() {
+            Some(ratio) if ratio.is_finite() => Ok(model),
+            _ => Err(damaged("it gives no number".into())),
+        }
+    }
+
+    fn read(folder: &Path) -> Result<Self> {
         let fail = |file: &str, problem: String| Error::Data {
             file: folder.join(file).display().to_string(),
             problem,
@@ -189,6 +235,10 @@ impl SavedModel {
         let (json, bytes) = (read(PLAN)?, read(CRITICS)?);
         let description: Description = serde_json::from_slice(&json)
             .map_err(|error| fail(PLAN, format!("not the plan of a saved model: {error}")))?;
+        if description.version != env!("CARGO_PKG_VERSION") {
+            let problem = format!("saved by version {}; save it again", description.version);
+            return Err(fail(PLAN, problem));
+        }
         let corrupt = |what: String| fail(CRITICS, format!("{what}; save the model again"));
         let tensors =
             SafeTensors::deserialize(&bytes).map_err(|error| corrupt(error.to_string()))?;
@@ -200,8 +250,10 @@ impl SavedModel {
             let widths = saved.recipe.hidden.iter().copied();
             let inputs = saved.map.x.width() + saved.map.y.width();
             let layers: Vec<usize> = [inputs].into_iter().chain(widths).chain([1]).collect();
-            let expected: usize = layers.windows(2).map(|pair| (pair[0] + 1) * pair[1]).sum();
-            if view.dtype() != Dtype::F32 || !rest.is_empty() || parameters.len() != expected {
+            let sizes = layers.windows(2).map(|pair| pair[0].checked_add(1)?.checked_mul(pair[1]));
+            let expected = sizes.sum::<Option<usize>>();
+            if view.dtype() != Dtype::F32 || !rest.is_empty() || Some(parameters.len()) != expected
+            {
                 return Err(corrupt(format!("{} does not fit its plan", saved.tensor)));
             }
             let (recipe, map) = (saved.recipe.clone(), saved.map.clone());
@@ -211,8 +263,8 @@ impl SavedModel {
             .folds
             .iter()
             .map(|fold| {
-                let members = fold.iter().map(member).collect::<Result<_>>()?;
-                Ok(FoldModel { members })
+                let members = fold.critics.iter().map(member).collect::<Result<_>>()?;
+                Ok(FoldModel { members, offset: fold.offset })
             })
             .collect::<Result<_>>()?;
         Ok(SavedModel { description, models })

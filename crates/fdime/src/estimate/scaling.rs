@@ -4,6 +4,7 @@ use crate::data::{Column, Values};
 use crate::error::{Error, Result, unknown_name};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
+use std::collections::{BTreeSet, HashMap};
 use std::{fmt, str::FromStr};
 
 /// How continuous columns are scaled. Mutual information does not change under any of these.
@@ -14,7 +15,7 @@ pub enum Scaling {
     Standard,
     /// Normal scores of the ranks, interpolated between training values.
     Gaussian,
-    /// asinh((v - median) / quartile distance): like the logarithm in heavy tails.
+    /// asinh((v - median) / half the quartile distance): like the logarithm in heavy tails.
     Asinh,
 }
 
@@ -71,7 +72,7 @@ pub enum ColumnScaler {
     Asinh {
         /// The median.
         center: f64,
-        /// The quartile distance.
+        /// Half the quartile distance.
         scale: f64,
     },
     /// Linear between (value, score) knots in ascending order, constant outside.
@@ -91,8 +92,10 @@ pub enum ColumnScaler {
 impl ColumnScaler {
     fn fit(column: &Column, rows: &[u32], scaling: Scaling) -> Self {
         let values = match &column.values {
-            Values::Discrete { labels, .. } => {
-                return ColumnScaler::OneHot { labels: labels.clone() };
+            Values::Discrete { codes, labels } => {
+                let seen: BTreeSet<u32> = rows.iter().map(|&row| codes[row as usize]).collect();
+                let labels = seen.iter().filter_map(|code| labels.get(*code as usize).cloned());
+                return ColumnScaler::OneHot { labels: labels.collect() };
             }
             Values::Continuous(values) => values,
         };
@@ -190,9 +193,9 @@ fn interpolate(values: &[f64], scores: &[f64], value: f64) -> f64 {
     if above == values.len() {
         return scores[above - 1];
     }
-    // Halves keep the distance of huge values finite.
+    // Halves keep the distance of huge values finite; neighbours may be too close to divide.
     let (low, high) = (values[above - 1] / 2.0, values[above] / 2.0);
-    let share = (value / 2.0 - low) / (high - low);
+    let share = if high > low { (value / 2.0 - low) / (high - low) } else { 1.0 };
     scores[above - 1] + share * (scores[above] - scores[above - 1])
 }
 
@@ -346,10 +349,10 @@ impl SideScaler {
                         ColumnScaler::OneHot { labels } => labels,
                         _ => &[],
                     };
-                    let places: Vec<Option<usize>> = labels
-                        .iter()
-                        .map(|label| known.iter().position(|name| name == label))
-                        .collect();
+                    let known: HashMap<&String, usize> =
+                        known.iter().enumerate().map(|(place, name)| (name, place)).collect();
+                    let places: Vec<Option<usize>> =
+                        labels.iter().map(|label| known.get(label).copied()).collect();
                     fill(scaler.width(), &mut |row, input| {
                         if let Some(Some(place)) = places.get(codes[row] as usize) {
                             input[*place] = 1.0;
@@ -462,7 +465,8 @@ mod tests {
                 labels: labels.iter().map(ToString::to_string).collect(),
             },
         };
-        let train = [discrete(vec![0, 1, 1], &["a", "b"]), column(vec![1.0, 2.0, 3.0])];
+        let train =
+            [discrete(vec![0, 1, 1, 2], &["a", "b", "c"]), column(vec![1.0, 2.0, 3.0, 4.0])];
         let scaler = SideScaler::plain(&train, &[0, 1, 2], Scaling::Standard);
         assert_eq!((scaler.width(), scaler.continuous()), (3, 1));
         let out = scaler.apply(&train, &[0, 1, 2]);

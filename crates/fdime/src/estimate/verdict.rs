@@ -1,9 +1,13 @@
 //! Whether to believe an estimate, in plain words and with reasons.
 
+use super::folds::RowOrder;
+use super::method::Method;
+use super::plan::{Effort, EstimatePlan};
+use super::recipe::Portfolio;
 use super::result::{Baselines, FoldFigures};
 use crate::data::{Column, Values};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -61,8 +65,22 @@ pub(super) struct Evidence<'a> {
     pub(super) lower_bound: Option<f64>,
     pub(super) folds: &'a [FoldFigures],
     pub(super) baselines: &'a Baselines,
-    /// Rows were taken as a series already.
-    pub(super) series: bool,
+    /// The standard deviation between recipes and seeds.
+    pub(super) spread: f64,
+    pub(super) plan: &'a EstimatePlan,
+}
+
+impl Evidence<'_> {
+    /// What to try when critics may have missed something.
+    fn more_effort(&self) -> &'static str {
+        let critics = matches!(self.plan.method, Method::Auto | Method::Critic(_));
+        let most = self.plan.portfolio == Portfolio::new(Effort::Max);
+        if critics && !most { "; try --effort max" } else { "" }
+    }
+
+    fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.x.iter().chain(self.y)
+    }
 }
 
 /// Fewer rows than this say little.
@@ -70,16 +88,18 @@ const FEW_ROWS: usize = 200;
 
 impl Verdict {
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 10] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 12] = [
             near_the_limit,
             above_the_entropy,
             below_the_plain_readout,
             folds_disagree,
+            critics_disagree,
             overfitted,
             still_improving,
             baselines_see_more,
             duplicated_rows,
             tied_values,
+            categories_passed_over,
             few_rows,
         ];
         let mut reasons: Vec<Reason> = checks.iter().filter_map(|check| check(evidence)).collect();
@@ -189,7 +209,8 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
     let range = |best: fn(f64, f64) -> f64, start: f64| {
         evidence.folds.iter().map(|fold| fold.mi_nats).fold(start, best)
     };
-    let advice = if evidence.series { "" } else { "; are the rows in time order (--blocks)?" };
+    let series = evidence.plan.order != RowOrder::Exchangeable;
+    let advice = if series { "" } else { "; are the rows in time order (--blocks)?" };
     reason(
         "folds-disagree",
         limits_to,
@@ -197,6 +218,21 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
             "folds disagree: from {:.2} to {:.2} nats, more than chance explains{advice}",
             range(f64::min, f64::INFINITY),
             range(f64::max, f64::NEG_INFINITY)
+        ),
+    )
+}
+
+/// Recipes and seeds that are about as good as each other, but give different numbers.
+fn critics_disagree(evidence: &Evidence) -> Option<Reason> {
+    if evidence.spread <= 0.1 * evidence.mi.max(0.2) {
+        return None;
+    }
+    reason(
+        "critics-disagree",
+        Reliability::Fair,
+        format!(
+            "critics of different recipes or seeds are {:.2} nats apart (standard deviation)",
+            evidence.spread
         ),
     )
 }
@@ -244,9 +280,11 @@ fn still_improving(evidence: &Evidence) -> Option<Reason> {
     reason(
         "still-improving",
         Reliability::Fair,
-        "critics were still improving at the end of training, so the true value is likely to be \
-         higher; try --effort max"
-            .into(),
+        format!(
+            "critics were still improving at the end of training, so the true value is likely to \
+             be higher{}",
+            evidence.more_effort()
+        ),
     )
 }
 
@@ -267,31 +305,32 @@ fn baselines_see_more(evidence: &Evidence) -> Option<Reason> {
     reason(
         "baseline-above",
         limits_to,
-        format!("{name} finds {value:.2} nats, {gap:.2} more; try --effort max"),
+        format!("{name} finds {value:.2} nats, {gap:.2} more{}", evidence.more_effort()),
     )
 }
 
 /// Rows that are copies of others, among continuous columns, leak from training into test rows.
 fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
-    let columns = || evidence.x.iter().chain(evidence.y);
-    if !columns().any(|column| matches!(column.values, Values::Continuous(_))) {
+    // Columns with few values repeat by chance; one that does not is enough to tell copies.
+    let telling =
+        |column: &Column| matches!(column.values, Values::Continuous(_)) && !has_ties(column);
+    if !evidence.columns().any(telling) {
         return None;
     }
-    let mut seen: HashMap<u64, ()> = HashMap::with_capacity(evidence.rows);
+    let mut seen: HashSet<u64> = HashSet::with_capacity(evidence.rows);
     let mut copies = 0;
     for row in 0..evidence.rows {
         let mut hasher = DefaultHasher::new();
-        for column in columns() {
+        for column in evidence.columns() {
             match &column.values {
                 Values::Continuous(values) => values[row].to_bits().hash(&mut hasher),
                 Values::Discrete { codes, .. } => codes[row].hash(&mut hasher),
             }
         }
-        copies += usize::from(seen.insert(hasher.finish(), ()).is_some());
+        copies += usize::from(!seen.insert(hasher.finish()));
     }
     let share = copies as f64 / evidence.rows as f64;
-    // Columns with few values repeat by chance; those with ties are told apart elsewhere.
-    if share < 0.01 || columns().any(has_ties) {
+    if share < 0.01 {
         return None;
     }
     let limits_to = if share > 0.1 { Reliability::Doubtful } else { Reliability::Fair };
@@ -317,9 +356,7 @@ fn has_ties(column: &Column) -> bool {
 
 fn tied_values(evidence: &Evidence) -> Option<Reason> {
     let tied: Vec<&str> = evidence
-        .x
-        .iter()
-        .chain(evidence.y)
+        .columns()
         .filter(|column| has_ties(column))
         .map(|column| column.name.as_str())
         .collect();
@@ -334,6 +371,23 @@ fn tied_values(evidence: &Evidence) -> Option<Reason> {
         format!(
             "column '{first}'{others} takes few values and is treated as a number; if its values \
              are categories, name it in --discrete"
+        ),
+    )
+}
+
+fn categories_passed_over(evidence: &Evidence) -> Option<Reason> {
+    if !evidence.plan.method.needs_numbers() {
+        return None;
+    }
+    let category = |column: &&Column| matches!(column.values, Values::Discrete { .. });
+    let first = evidence.columns().find(category)?;
+    reason(
+        "categories-ignored",
+        Reliability::Fair,
+        format!(
+            "{} looks at numbers alone: column '{}' and any other categories are not counted; \
+             use auto",
+            evidence.plan.method, first.name
         ),
     )
 }
@@ -362,12 +416,20 @@ mod tests {
         Column { name: name.into(), values: Values::Continuous(values) }
     }
 
+    fn plan() -> EstimatePlan {
+        EstimatePlan::new(Method::Auto, Effort::Default)
+    }
+
     /// Folds of a good estimate of .5 nats.
     fn folds() -> Vec<FoldFigures> {
         let validations = [0.0, 0.2, 0.24, 0.25, 0.25, 0.25];
         let curve = validations.into_iter().enumerate();
         let curve: Vec<CurvePoint> = curve
-            .map(|(k, validation)| CurvePoint { step: k * 100, train: validation, validation })
+            .map(|(k, validation)| CurvePoint {
+                step: k * 100,
+                train: Some(validation),
+                validation,
+            })
             .collect();
         let member = MemberFigures {
             recipe: "one".into(),
@@ -393,6 +455,7 @@ mod tests {
         let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
         let y = [column("y", (0..1000).map(|k| f64::from(k).cos()).collect())];
         let baselines = Baselines { gaussian_copula_nats: Some(0.5), ksg_nats: Some(0.48) };
+        let plan = plan();
         let mut changed = folds();
         let mut evidence = Evidence {
             x: &x,
@@ -403,7 +466,8 @@ mod tests {
             lower_bound: Some(0.48),
             folds: &[],
             baselines: &baselines,
-            series: false,
+            spread: 0.0,
+            plan: &plan,
         };
         change(&mut evidence, &mut changed);
         evidence.folds = &changed;
@@ -446,6 +510,8 @@ mod tests {
             (codes(&rising), rising.reliability),
             (vec!["still-improving"], Reliability::Fair)
         );
+        let spread = one(&|evidence, _| evidence.spread = 0.1);
+        assert_eq!(codes(&spread), ["critics-disagree"]);
         let few = one(&|evidence, _| evidence.rows = 100);
         assert_eq!(codes(&few), ["few-rows"]);
     }
@@ -453,6 +519,7 @@ mod tests {
     #[test]
     fn baselines_that_see_more_are_heard() {
         let more = Baselines { gaussian_copula_nats: Some(0.8), ksg_nats: None };
+        let plan = plan();
         let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
         let folds = folds();
         let evidence = Evidence {
@@ -464,7 +531,8 @@ mod tests {
             lower_bound: None,
             folds: &folds,
             baselines: &more,
-            series: false,
+            spread: 0.0,
+            plan: &plan,
         };
         let verdict = Verdict::new(&evidence);
         assert_eq!(codes(&verdict), ["baseline-above"]);
@@ -476,7 +544,7 @@ mod tests {
         let verdict_on = |x: Column, y: Column, mi: f64| {
             let (x, y, folds) = ([x], [y], folds());
             let rows = x[0].len();
-            let baselines = Baselines::default();
+            let (baselines, plan) = (Baselines::default(), plan());
             let evidence = Evidence {
                 x: &x,
                 y: &y,
@@ -486,7 +554,8 @@ mod tests {
                 lower_bound: None,
                 folds: &folds,
                 baselines: &baselines,
-                series: false,
+                spread: 0.0,
+                plan: &plan,
             };
             Verdict::new(&evidence)
         };

@@ -1,0 +1,226 @@
+//! Estimates from finite data whose truth is known. Seeds are fixed; tolerances are stated as what
+//! a change would have to break.
+
+use fdime::data::{Column, Values};
+use fdime::estimate::{
+    Effort, Estimate, EstimatePlan, Method, Progress, RowOrder, Unwatched, estimate,
+};
+use fdime::random::{Purpose, stream};
+use fdime::{Error, Level, PairSource, ScenarioPlan};
+use rand::RngExt;
+use std::ops::ControlFlow;
+
+type Sides = (Vec<Column>, Vec<Column>);
+
+fn columns(letter: &str, values: Vec<Vec<f64>>) -> Vec<Column> {
+    let numbered = values.into_iter().enumerate();
+    numbered
+        .map(|(k, values)| Column {
+            name: format!("{letter}{k}"),
+            values: Values::Continuous(values),
+        })
+        .collect()
+}
+
+fn drawn(scenario: &str, dim: usize, level: Level, rows: usize) -> Sides {
+    let scenario = ScenarioPlan::new(scenario, dim).unwrap().at(level).unwrap();
+    let (x_dim, y_dim) = scenario.dims();
+    let mut rng = stream(11, Purpose::Data, 0, 0);
+    let (mut x, mut y) = (vec![Vec::new(); x_dim], vec![Vec::new(); y_dim]);
+    let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
+    for _ in 0..rows {
+        scenario.draw(&mut rng, &mut x_row, &mut y_row);
+        x.iter_mut().zip(&x_row).for_each(|(column, value)| column.push(*value));
+        y.iter_mut().zip(&y_row).for_each(|(column, value)| column.push(*value));
+    }
+    (columns("x", x), columns("y", y))
+}
+
+fn quick(method: Method) -> EstimatePlan {
+    EstimatePlan { permutations: 99, ..EstimatePlan::new(method, Effort::Quick) }
+}
+
+fn estimated((x, y): &Sides, plan: &EstimatePlan) -> Estimate {
+    estimate(x, y, plan, &Unwatched).unwrap()
+}
+
+/// A Gaussian, the same with heavy tails, and a Student distribution, which no correlation shows.
+#[test]
+fn finds_the_information_of_known_distributions() {
+    for (scenario, dim, level, tolerance) in [
+        ("gaussian", 2, Level::Mi(0.8), 0.08),
+        ("half-cube", 2, Level::Mi(0.8), 0.08),
+        ("student", 2, Level::Df(1.0), 0.12),
+        ("uniform", 1, Level::Epsilon(0.5), 0.12),
+    ] {
+        let sides = drawn(scenario, dim, level, 2000);
+        let result = estimated(&sides, &quick(Method::Auto));
+        let truth = ScenarioPlan::new(scenario, dim).unwrap().at(level).unwrap();
+        let error = result.mi.0 - truth.mutual_information().0;
+        assert!(error.abs() < tolerance, "{scenario}: {error}");
+        assert_eq!(result.independence.unwrap().p_value, 0.01, "{scenario}");
+        assert_eq!(result.pointwise.len(), 2000);
+    }
+}
+
+/// Critics could learn every training row by heart here; the estimate must not show it.
+#[test]
+fn what_is_learnt_by_heart_does_not_count() {
+    let mut rng = stream(3, Purpose::Data, 0, 0);
+    let mut noise = |n: usize| (0..n).map(|_| rng.random_range(-1.0..1.0)).collect::<Vec<f64>>();
+    let sides = (
+        columns("x", (0..30).map(|_| noise(400)).collect()),
+        columns("y", (0..30).map(|_| noise(400)).collect()),
+    );
+    let result = estimated(&sides, &quick(Method::Auto));
+    assert!(result.mi.0 < 0.02, "{}", result.mi);
+    assert!(result.independence.unwrap().p_value > 0.05);
+    assert!(result.interval.1.0 > 0.5, "but that it could be missed is said");
+}
+
+/// Ranks do not change under increasing maps, and neither does anything that is built on them.
+#[test]
+fn the_copula_does_not_see_increasing_maps() {
+    let (x, y) = drawn("gaussian", 2, Level::Mi(1.0), 500);
+    let mapped: Vec<Column> = y
+        .iter()
+        .map(|column| {
+            let Values::Continuous(values) = &column.values else { panic!() };
+            let values = values.iter().map(|v| v.powi(3)).collect();
+            Column { name: column.name.clone(), values: Values::Continuous(values) }
+        })
+        .collect();
+    let plan = quick(Method::GaussianCopula);
+    let plain = estimated(&(x.clone(), y), &plan);
+    let cubed = estimated(&(x, mapped), &plan);
+    // Between the knots of the scores a cube is not a straight line.
+    assert!((plain.mi.0 - cubed.mi.0).abs() < 0.02, "{} {}", plain.mi, cubed.mi);
+}
+
+/// Categories on one side and on both, against the exact values of their tables.
+#[test]
+fn categories_share_what_their_frequencies_say() {
+    let mut rng = stream(8, Purpose::Data, 0, 0);
+    let (levels, rows) = (4u32, 3000);
+    let labels: Vec<String> = (0..levels).map(|k| format!("level {k}")).collect();
+    let x: Vec<u32> = (0..rows).map(|_| rng.random_range(0..levels)).collect();
+    // y is x, but in half of the rows anything.
+    let y: Vec<u32> = x
+        .iter()
+        .map(|&x| if rng.random_bool(0.5) { x } else { rng.random_range(0..levels) })
+        .collect();
+    let column = |codes: Vec<u32>| {
+        vec![Column {
+            name: "c".into(),
+            values: Values::Discrete { codes, labels: labels.clone() },
+        }]
+    };
+    let (same, other) = (0.5 + 0.5 / 4.0, 0.5 / 4.0);
+    let truth = 4f64.ln() + same * f64::ln(same) + 3.0 * other * f64::ln(other);
+    let both = estimated(&(column(x.clone()), column(y.clone())), &quick(Method::Auto));
+    assert!((both.mi.0 - truth).abs() < 0.06, "{} {truth}", both.mi);
+    let noisy = x.iter().map(|&x| f64::from(x) * 10.0 + rng.random_range(0.0..1.0)).collect();
+    let one = estimated(&(columns("x", vec![noisy]), column(y)), &quick(Method::Auto));
+    assert!((one.mi.0 - truth).abs() < 0.08, "{} {truth}", one.mi);
+    assert!(one.interval.1.0 <= 4f64.ln() + 1e-9, "no more than the entropy");
+}
+
+/// The number of threads and the order of trainings change nothing.
+#[test]
+fn threads_change_nothing() {
+    let sides = drawn("gaussian", 1, Level::Mi(0.5), 300);
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| estimated(&sides, &quick(Method::Auto)))
+    };
+    let (one, three) = (with(1), with(3));
+    assert!(one.pointwise == three.pointwise && one.folds == three.folds);
+}
+
+/// The smallest tables, in every order and method, end in a number or in an error that says why.
+#[test]
+fn tiny_and_odd_tables_end_well() {
+    for rows in [20, 33] {
+        let sides = drawn("gaussian", 3, Level::Mi(1.0), rows);
+        for method in ["auto", "copula", "ksg", "cpc", "mine"] {
+            for folds in [2, 5] {
+                let mut plan = quick(method.parse().unwrap());
+                plan.folds = folds;
+                let result = estimated(&sides, &plan);
+                assert!(result.mi.is_finite() && result.interval.1.is_finite(), "{method} {rows}");
+            }
+        }
+        let mut plan = quick(Method::Auto);
+        plan.order = RowOrder::Series { gap: 0 };
+        assert!(estimated(&sides, &plan).mi.is_finite());
+    }
+    let (x, _) = drawn("gaussian", 1, Level::Mi(1.0), 100);
+    let huge = columns("y", vec![(0..100).map(|k| 1e300 * f64::from(k).sin()).collect()]);
+    assert!(estimated(&(x.clone(), huge), &quick(Method::Auto)).mi.is_finite());
+    let nearly = columns("y", vec![(0..100).map(|k| f64::from(u8::from(k == 7))).collect()]);
+    assert!(estimated(&(x.clone(), nearly), &quick(Method::Auto)).mi.is_finite());
+    let equal = estimated(&(x.clone(), x), &quick(Method::Auto));
+    let reasons: Vec<&str> = equal.verdict.reasons.iter().map(|r| r.code.as_str()).collect();
+    assert!(reasons.contains(&"near-ln-n"), "{reasons:?}");
+}
+
+/// Contiguous folds and circular shifts keep two random walks apart, which look dependent to a test
+/// that takes their rows for exchangeable.
+#[test]
+fn a_series_is_not_dependent_because_it_drifts() {
+    let mut rng = stream(21, Purpose::Data, 0, 0);
+    let mut walk = || {
+        let mut at = 0.0;
+        (0..2000)
+            .map(|_| {
+                at = 0.98 * at + rng.random_range(-1.0..1.0);
+                at
+            })
+            .collect::<Vec<f64>>()
+    };
+    let sides = (columns("x", vec![walk()]), columns("y", vec![walk()]));
+    let exchangeable = estimated(&sides, &quick(Method::Auto));
+    assert_eq!(exchangeable.independence.unwrap().p_value, 0.01, "misled");
+    let mut plan = quick(Method::Auto);
+    plan.order = RowOrder::Series { gap: 100 };
+    let series = estimated(&sides, &plan);
+    assert!(series.independence.unwrap().p_value > 0.05);
+    assert!(series.mi.0 < 0.02, "{}", series.mi);
+}
+
+/// A progress that says stop ends the estimate; what it was told adds up.
+#[test]
+fn an_estimate_can_be_stopped() {
+    struct Impatient;
+    impl Progress for Impatient {
+        fn begin(&self, total: u64) {
+            assert!(total > 0);
+        }
+        fn advance(&self, _units: u64) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let (x, y) = drawn("gaussian", 1, Level::Mi(0.5), 100);
+    let stopped = estimate(&x, &y, &quick(Method::Auto), &Impatient);
+    assert_eq!(stopped.err(), Some(Error::Interrupted));
+}
+
+#[test]
+fn impossible_plans_are_refused_by_name() {
+    let (x, y) = drawn("gaussian", 1, Level::Mi(0.5), 100);
+    let refused = |change: &dyn Fn(&mut EstimatePlan)| {
+        let mut plan = quick(Method::Auto);
+        change(&mut plan);
+        estimate(&x, &y, &plan, &Unwatched).err().unwrap().to_string()
+    };
+    assert!(refused(&|plan| plan.folds = 1).contains("folds"));
+    assert!(refused(&|plan| plan.folds = 26).contains("folds"));
+    assert!(refused(&|plan| plan.permutations = 1).contains("permutations"));
+    assert!(refused(&|plan| plan.order = RowOrder::Series { gap: 50 }).contains("blocks"));
+    assert!(refused(&|plan| plan.portfolio.recipes.clear()).contains("recipe"));
+    let series_of_all_pairs = refused(&|plan| {
+        plan.method = "cpc".parse().unwrap();
+        plan.order = RowOrder::Series { gap: 2 };
+    });
+    assert!(series_of_all_pairs.contains("cpc"), "{series_of_all_pairs}");
+}
