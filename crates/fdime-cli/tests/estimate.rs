@@ -335,7 +335,7 @@ fn saved_critics_score_new_rows() {
     for (from, to) in
         [("\"values\":[", "\"values\":[1e9,"), ("\"waves\":", "\"waves\":7"), ("{", "[")]
     {
-        let damaged = text.replacen(from, to, 1);
+        let damaged = text.replace(from, to);
         assert_ne!(damaged, text, "{from}");
         std::fs::write(&plan, damaged).unwrap();
         let error = refusal(&format!("apply {model} {table}"));

@@ -84,6 +84,13 @@ pub(super) fn thinned(rows: &[u32], most: usize) -> Vec<u32> {
 }
 
 impl InputMap {
+    /// Whether every map can be used as it is.
+    pub(super) fn is_sound(&self) -> bool {
+        let reference = self.reference.as_ref();
+        let sides = reference.into_iter().flat_map(|gaussian| [&gaussian.x, &gaussian.y]);
+        sides.chain([&self.x, &self.y]).all(SideScaler::is_sound)
+    }
+
     /// Fits what the recipe asks for.
     pub fn fit(recipe: &Recipe, x: &[Column], y: &[Column], rows: &[u32]) -> Self {
         let thin = thinned(rows, MOST_ROWS_TO_FIT);

@@ -122,7 +122,7 @@ pub fn estimate(
         plan,
     });
     Ok(Estimate {
-        mi: Nats(unclipped.max(0.0)),
+        mi: Nats(unclipped.clamp(0.0, uncertainty.most)),
         unclipped: Nats(unclipped),
         interval: uncertainty.interval(unclipped),
         independence: Some(fit.independence),
@@ -150,10 +150,10 @@ struct Uncertainty {
 }
 
 /// How much of the information even good critics may miss without any sign of it.
-const UNSEEN_SHARE: f64 = 0.03;
+const UNSEEN_SHARE: f64 = 0.05;
 
 impl Uncertainty {
-    /// The interval, cut off at 0 like the estimate. Critics can miss dependence but hardly invent
+    /// The interval, cut off at 0 and at the most there is, like the estimate. Critics can miss dependence but hardly invent
     /// any in rows they never saw, so what cannot be measured reaches upwards: the gap to the
     /// training rows (the truth lies between the two), a share of the estimate, and what is too
     /// weak to be told from chance.
@@ -162,8 +162,8 @@ impl Uncertainty {
         let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
         let (low, high) = (chance.sqrt(), (chance + missed).sqrt());
         let upper = (mi.max(0.0) + self.hidden).max(mi + NORMAL_QUANTILE * high);
-        let upper = upper.min(self.most.max(mi));
-        (Nats((mi - NORMAL_QUANTILE * low).max(0.0)), Nats(upper))
+        let lower = (mi.min(self.most) - NORMAL_QUANTILE * low).max(0.0);
+        (Nats(lower), Nats(upper.min(self.most)))
     }
 }
 

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A mutual information with its uncertainty and everything that speaks for and against it.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// The estimate; mutual information is not negative, so neither is this.
+    /// The estimate: not negative, and no more than the entropy of a discrete side.
     pub mi: Nats,
-    /// What the readout gave, below 0 by chance when there is no dependence.
+    /// What the readout gave: below 0 by chance when there is no dependence, or above the entropy.
     pub unclipped: Nats,
     /// The 95% interval.
     pub interval: (Nats, Nats),

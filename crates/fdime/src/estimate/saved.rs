@@ -252,6 +252,12 @@ impl SavedModel {
             let layers: Vec<usize> = [inputs].into_iter().chain(widths).chain([1]).collect();
             let sizes = layers.windows(2).map(|pair| pair[0].checked_add(1)?.checked_mul(pair[1]));
             let expected = sizes.sum::<Option<usize>>();
+            if !saved.map.is_sound() {
+                return Err(fail(
+                    PLAN,
+                    format!("the maps of {} are damaged; save the model again", saved.tensor),
+                ));
+            }
             if view.dtype() != Dtype::F32 || !rest.is_empty() || Some(parameters.len()) != expected
             {
                 return Err(corrupt(format!("{} does not fit its plan", saved.tensor)));

@@ -127,6 +127,17 @@ impl ColumnScaler {
         }
     }
 
+    /// Whether it can be used as it is: knots in ascending order, each with a score.
+    fn is_sound(&self) -> bool {
+        match self {
+            ColumnScaler::Scores { values, scores } => {
+                !values.is_empty() && values.len() == scores.len() && values.is_sorted()
+            }
+            ColumnScaler::Affine { scale, .. } | ColumnScaler::Asinh { scale, .. } => *scale > 0.0,
+            ColumnScaler::OneHot { .. } => true,
+        }
+    }
+
     fn is_continuous(&self) -> bool {
         !matches!(self, ColumnScaler::OneHot { .. })
     }
@@ -312,6 +323,11 @@ impl SideScaler {
     pub fn plain(columns: &[Column], rows: &[u32], scaling: Scaling) -> Self {
         let features = Features { scalings: vec![scaling], radial: false, waves: 0 };
         SideScaler::fit(columns, rows, &features)
+    }
+
+    /// Whether every map can be used as it is, which one read from a file need not be.
+    pub(super) fn is_sound(&self) -> bool {
+        self.columns.iter().chain(self.again.iter().flatten()).all(ColumnScaler::is_sound)
     }
 
     /// The number of inputs.

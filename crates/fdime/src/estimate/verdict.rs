@@ -164,13 +164,19 @@ pub(super) fn entropy_bound(
 
 fn above_the_entropy(evidence: &Evidence) -> Option<Reason> {
     let (side, bound) = entropy_bound(evidence.x, evidence.y, evidence.rows)?;
-    if evidence.mi - 2.0 * evidence.standard_error <= bound {
+    if evidence.mi <= bound {
         return None;
     }
+    let limits_to =
+        if evidence.mi > 1.15 * bound { Reliability::Doubtful } else { Reliability::Fair };
     reason(
         "above-entropy",
-        Reliability::Doubtful,
-        format!("{side} holds only {bound:.3} nats (its entropy), and no more can be shared"),
+        limits_to,
+        format!(
+            "critics read {:.3} nats, but {side} holds only {bound:.3} (its entropy); the estimate \
+             is cut off there",
+            evidence.mi
+        ),
     )
 }
 
