@@ -230,8 +230,9 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         "table.csv --x x --y label --estimator copula",
         "table.csv --x x --y y --pointwise FOLDER/table.csv",
     ] {
+        let here = request.replace("FOLDER", &folder.0.path().display().to_string());
         let arguments =
-            format!("estimate {} --report {}", folder.path(request).display(), report.display());
+            format!("estimate {} --report {}", folder.path(&here).display(), report.display());
         let error = refusal(&arguments).replace(&folder.0.path().display().to_string(), "FOLDER");
         let said: Vec<&str> = error.lines().filter(|line| !line.starts_with("hint:")).collect();
         assert_eq!(said.len(), 1, "{request}: {error}");

@@ -86,11 +86,11 @@ pub fn render(report: &Report) -> String {
     card(&mut page, "Comparison", &comparison(estimate));
     page.push_str("</div>");
     let plan = serde_json::to_string_pretty(report.plan).unwrap_or_default();
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<details style=\"margin-top:16px\"><summary>The plan: everything that decides these numbers \
          but the data</summary><pre>{}</pre></details>\
-         <p class=\"soft\">fdime {}, {:.1} s, seed {}</p></main></body></html>\n",
+         <p class=\"soft\">fdime {}, {:.1} s, seed {}</p></main></body></html>",
         escape(&plan),
         escape(report.version),
         report.seconds,

@@ -17,7 +17,7 @@ const ROWS_AT_ONCE: usize = 1024;
 /// I = -1/2 sum_k ln(1 - rho_k^2)
 ///
 /// Fitted to normal scores it is the Gaussian copula. Sample correlations are too large by chance;
-/// what independent data would give is dropped, and the rest is corrected (see [`shrink`]).
+/// what independent data would give is dropped, and the rest is corrected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CanonicalModel {
     x: Directions,

@@ -50,6 +50,9 @@ struct Candidate {
     fitted: Fitted,
 }
 
+/// The candidates of a fold, in the same order for all folds; nothing for one that diverged.
+type FoldCandidates = Vec<Option<Candidate>>;
+
 /// What cross-fitting gives.
 pub(super) struct CrossFit {
     pub(super) models: Vec<FoldModel>,
@@ -165,7 +168,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// The race, then the finalists on all folds: every fold's candidates in the same order, with
     /// nothing for one that diverged, and how the race went.
-    fn train(&self) -> Result<(Vec<Vec<Option<Candidate>>>, Vec<RaceEntry>)> {
+    fn train(&self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
         let finalists = portfolio.finalists.clamp(1, recipes);
@@ -198,7 +201,7 @@ impl Work<'_> {
         let chosen: Vec<usize> = standing[..finalists].iter().map(|(recipe, _)| *recipe).collect();
         let later = jobs(race_folds..all_folds, &chosen);
 
-        let mut candidates: Vec<Vec<Option<Candidate>>> =
+        let mut candidates: Vec<FoldCandidates> =
             (0..all_folds).map(|_| (0..finalists).map(|_| None).collect()).collect();
         for (job, candidate) in raced.into_iter().chain(self.run(&later)?) {
             if let Some(place) = chosen.iter().position(|&recipe| recipe == job.recipe) {

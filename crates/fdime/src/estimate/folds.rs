@@ -43,8 +43,8 @@ pub(super) fn largest_gap(n: usize, count: usize) -> Option<usize> {
     Some(by_shifts.min(by_training))
 }
 
-/// `count` folds whose test rows are a partition of the `n` rows. A gap is at most
-/// [`largest_gap`].
+/// `count` folds whose test rows are a partition of the `n` rows. A gap leaves
+/// enough rows to train on and to shift.
 pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
     let mut rows: Vec<u32> = (0..n as u32).collect();
     if order == RowOrder::Exchangeable {

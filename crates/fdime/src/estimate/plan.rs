@@ -3,7 +3,7 @@
 use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
 use super::recipe::{Portfolio, Recipe};
-use crate::error::{Error, Result, invalid, unknown_name};
+use crate::error::{Error, Result, invalid};
 use crate::objective::Readout;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -47,7 +47,7 @@ impl FromStr for Effort {
         Effort::ALL
             .into_iter()
             .find(|effort| effort.name() == name)
-            .ok_or_else(|| unknown_name("effort", name, Effort::ALL.map(Effort::name)))
+            .ok_or_else(|| invalid("effort", name, "write quick, default or max"))
     }
 }
 
