@@ -11,7 +11,7 @@ use super::progress::{Progress, advance};
 use super::recipe::Recipe;
 use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry};
 use super::scaling::Scaling;
-use crate::data::Column;
+use crate::data::{Column, Values};
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::objective::{Estimator, Readout};
@@ -41,6 +41,21 @@ pub(super) struct Table<'a> {
     pub(super) x: &'a [Column],
     pub(super) y: &'a [Column],
     pub(super) rows: usize,
+}
+
+impl Table<'_> {
+    /// Numbers in x times numbers in y: the correlations that there can be. A category counts as one
+    /// number less than it has levels.
+    pub(super) fn freedom(&self) -> f64 {
+        let numbers = |columns: &[Column]| -> f64 {
+            let of = |column: &Column| match &column.values {
+                Values::Continuous(_) => 1,
+                Values::Discrete { labels, .. } => labels.len().saturating_sub(1),
+            };
+            columns.iter().map(of).sum::<usize>() as f64
+        };
+        numbers(self.x) * numbers(self.y)
+    }
 }
 
 /// A critic trained on one fold.
@@ -129,7 +144,8 @@ pub(super) fn crossfit(
     let marginal = nulls.iter().flat_map(PairedNull::marginal).collect();
     let all = [ScoreBlock::Paired { first: 0, joint, marginal }];
     let lower_bound = Readout::DonskerVaradhan.read(Link::Identity, Scores(&all)).0;
-    let independence = IndependenceTest::new(&nulls, plan.permutations, plan.seed, progress)?;
+    let independence =
+        IndependenceTest::new(&nulls, plan.permutations, table.freedom(), plan.seed, progress)?;
     Ok(CrossFit { models, folds: figures, race, pointwise, independence, lower_bound })
 }
 

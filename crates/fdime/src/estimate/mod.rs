@@ -169,16 +169,9 @@ impl Uncertainty {
 
 /// About the most information that independent data seem to have. For linear dependence between p
 /// and q numbers 2 n I is chi-squared with p q degrees of freedom: this is its mean and two standard
-/// deviations. A category counts as one number less than it has levels.
+/// deviations.
 fn hidden(table: Table) -> f64 {
-    let numbers = |columns: &[Column]| -> f64 {
-        let of = |column: &Column| match &column.values {
-            Values::Continuous(_) => 1,
-            Values::Discrete { labels, .. } => labels.len().saturating_sub(1),
-        };
-        columns.iter().map(of).sum::<usize>() as f64
-    };
-    let freedom = numbers(table.x) * numbers(table.y);
+    let freedom = table.freedom();
     (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
 }
 
