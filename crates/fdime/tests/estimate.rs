@@ -6,7 +6,7 @@ use fdime::estimate::{
     Effort, Estimate, EstimatePlan, Method, Progress, RowOrder, Unwatched, estimate,
 };
 use fdime::random::{Purpose, stream};
-use fdime::{Error, Level, PairSource, ScenarioPlan};
+use fdime::{Error, Level, ScenarioPlan};
 use rand::RngExt;
 use std::ops::ControlFlow;
 
@@ -24,16 +24,7 @@ fn columns(letter: &str, values: Vec<Vec<f64>>) -> Vec<Column> {
 
 fn drawn(scenario: &str, dim: usize, level: Level, rows: usize) -> Sides {
     let scenario = ScenarioPlan::new(scenario, dim).unwrap().at(level).unwrap();
-    let (x_dim, y_dim) = scenario.dims();
-    let mut rng = stream(11, Purpose::Data, 0, 0);
-    let (mut x, mut y) = (vec![Vec::new(); x_dim], vec![Vec::new(); y_dim]);
-    let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
-    for _ in 0..rows {
-        scenario.draw(&mut rng, &mut x_row, &mut y_row);
-        x.iter_mut().zip(&x_row).for_each(|(column, value)| column.push(*value));
-        y.iter_mut().zip(&y_row).for_each(|(column, value)| column.push(*value));
-    }
-    (columns("x", x), columns("y", y))
+    scenario.table(&mut stream(11, Purpose::Data, 0, 0), rows)
 }
 
 fn quick(method: Method) -> EstimatePlan {

@@ -1,7 +1,7 @@
 use super::{Interruptible, check_outputs, interrupt_flag, progress_bar};
 use crate::args::Matrix;
 use crate::failure::{Failure, Outcome};
-use crate::report::heat_map;
+use crate::report::{heat_map, shortened};
 use fdime::data::{Frame, Reading, Values, load_frame, pairs_of, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, benjamini_hochberg, estimate};
 use rayon::prelude::*;
@@ -372,12 +372,7 @@ fn print_top(pairs: &[Pair], seconds: f64) -> Outcome {
         writeln!(out, "{failed} without an estimate: see the column 'problem'")?;
     }
     writeln!(out, "\n{:24} {:24} {:>7} {:>15} {:>6}", "x", "y", "nats", "95% interval", "p adj")?;
-    let short = |name: &str| -> String {
-        if name.chars().count() <= 24 {
-            return name.into();
-        }
-        name.chars().take(23).chain(['…']).collect()
-    };
+    let short = |name: &str| shortened(name, 24);
     for pair in found.iter().take(SHOWN) {
         let value = |v: Option<f64>| v.unwrap_or(f64::NAN);
         writeln!(

@@ -1,10 +1,10 @@
 use super::{Watch, print_json};
 use crate::args::Suite;
 use crate::failure::{Failure, Outcome};
-use fdime::data::{Column, Values, glob_matches};
+use fdime::data::glob_matches;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
 use fdime::random::{Purpose, stream};
-use fdime::{PairSource, Scenario, SuiteTask, bmi_suite};
+use fdime::{SuiteTask, bmi_suite};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
@@ -67,30 +67,6 @@ struct Report {
     version: &'static str,
 }
 
-/// Draws a table from a scenario.
-fn draw(scenario: &Scenario, rows: usize, seed: u64) -> (Vec<Column>, Vec<Column>) {
-    let (x_dim, y_dim) = scenario.dims();
-    let (mut x, mut y) =
-        (vec![Vec::with_capacity(rows); x_dim], vec![Vec::with_capacity(rows); y_dim]);
-    let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
-    let mut rng = stream(seed, Purpose::Data, 0, 0);
-    for _ in 0..rows {
-        scenario.draw(&mut rng, &mut x_row, &mut y_row);
-        x.iter_mut().zip(&x_row).for_each(|(column, value)| column.push(*value));
-        y.iter_mut().zip(&y_row).for_each(|(column, value)| column.push(*value));
-    }
-    let named = |letter: &str, columns: Vec<Vec<f64>>| {
-        let numbered = columns.into_iter().enumerate();
-        numbered
-            .map(|(k, values)| Column {
-                name: format!("{letter}{}", k + 1),
-                values: Values::Continuous(values),
-            })
-            .collect()
-    };
-    (named("x", x), named("y", y))
-}
-
 pub fn run(args: &Suite) -> Outcome {
     if args.suite != "bmi" {
         return Err(Failure::Usage(format!("SUITE {}: there is one suite, bmi", args.suite)));
@@ -116,7 +92,8 @@ pub fn run(args: &Suite) -> Outcome {
     let mut rows = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         let scenario = task.scenario()?;
-        let (x, y) = draw(&scenario, args.rows, args.estimation.seed);
+        let mut rng = stream(args.estimation.seed, Purpose::Data, 0, 0);
+        let (x, y) = scenario.table(&mut rng, args.rows);
         let task_start = Instant::now();
         let watch = Watch::new(&format!("{} ({} of {})", task.name, index + 1, tasks.len()));
         let result = args.estimation.on_threads(|| estimate(&x, &y, &plan, &watch))??;

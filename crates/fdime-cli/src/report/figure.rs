@@ -1,7 +1,7 @@
 //! Figures of the HTML report: a frame with axes, and what is drawn into it. Colours are classes
 //! that the page defines for light and dark.
 
-use super::svg::{Scale, escape, number};
+use super::svg::{Scale, escape, number, shortened};
 use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;
@@ -10,6 +10,8 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
+/// Letters that fit beside an axis.
+const LONGEST_NAME: usize = 36;
 
 /// A figure in the making.
 pub struct Figure {
@@ -146,21 +148,12 @@ impl Figure {
             WIDTH - RIGHT,
             (LEFT + WIDTH - RIGHT) / 2.0,
             HEIGHT - 6.0,
-            escape(&short(x_name)),
+            escape(&shortened(x_name, LONGEST_NAME)),
             (TOP + bottom) / 2.0,
-            escape(&short(y_name))
+            escape(&shortened(y_name, LONGEST_NAME))
         );
         svg + &self.body + "</svg>"
     }
-}
-
-/// A name that fits beside an axis.
-fn short(name: &str) -> String {
-    const LONGEST: usize = 36;
-    if name.chars().count() <= LONGEST {
-        return name.to_string();
-    }
-    name.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

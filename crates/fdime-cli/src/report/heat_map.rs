@@ -1,6 +1,6 @@
 //! A heat map of a symmetric matrix.
 
-use super::svg::{escape, number};
+use super::svg::{escape, number, shortened};
 use std::fmt::Write;
 
 /// Plain colours first, for rasterisers that know no more; then those for dark surroundings.
@@ -27,12 +27,7 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
     let cell = (640.0 / n as f64).clamp(8.0, 44.0);
     // Every name is written as long as the cells leave room for letters.
     let every = (11.0 / cell).ceil().max(1.0) as usize;
-    let shown = |name: &String| -> String {
-        if name.chars().count() <= 18 {
-            return name.clone();
-        }
-        name.chars().take(17).chain(['…']).collect()
-    };
+    let shown = |name: &String| shortened(name, 18);
     let longest = names.iter().map(|name| shown(name).chars().count()).max().unwrap_or(0);
     let margin = 20.0 + 6.4 * longest as f64;
     let side = cell * n as f64;

@@ -5,3 +5,5 @@ pub mod figure;
 pub mod heat_map;
 pub mod staircase;
 mod svg;
+
+pub use svg::shortened;

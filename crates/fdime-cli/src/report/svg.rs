@@ -45,6 +45,14 @@ pub fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     path
 }
 
+/// A name cut to at most `most` letters.
+pub fn shortened(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_string();
+    }
+    name.chars().take(most - 1).chain(['…']).collect()
+}
+
 /// A round number as people write it.
 pub fn number(value: f64) -> String {
     match value.abs() {
@@ -69,6 +77,7 @@ mod tests {
 
     #[test]
     fn text_is_escaped_and_numbers_are_short() {
+        assert_eq!((shortened("abcd", 4), shortened("abcde", 4)), ("abcd".into(), "abc…".into()));
         assert_eq!(escape("<script>&\""), "&lt;script&gt;&amp;&quot;");
         assert_eq!((number(20000.0), number(0.1 + 0.2)), ("20k".into(), "0.3".into()));
         assert_eq!((number(2e-7), number(-3e20)), ("2.0e-7".into(), "-3.0e20".into()));

@@ -71,11 +71,6 @@ impl GaussianReference {
     pub fn reference(&self, x: &[Column], y: &[Column], rows: &[u32]) -> Reference {
         self.model.reference(&self.x.apply_continuous(x, rows), &self.y.apply_continuous(y, rows))
     }
-
-    /// The information of the Gaussian model.
-    pub fn model(&self) -> &CanonicalModel {
-        &self.model
-    }
 }
 
 /// At most `most` of the rows, evenly spread.

@@ -1,11 +1,9 @@
 //! Columns as a network likes them. Everything is fitted on training rows alone.
 
 use crate::data::{Column, Values};
-use crate::error::{Error, Result, unknown_name};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::{BTreeSet, HashMap};
-use std::{fmt, str::FromStr};
 
 /// How continuous columns are scaled. Mutual information does not change under any of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,32 +20,6 @@ pub enum Scaling {
 impl Scaling {
     /// Every scaling.
     pub const ALL: [Scaling; 3] = [Scaling::Standard, Scaling::Gaussian, Scaling::Asinh];
-
-    /// The name used in plans and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scaling::Standard => "standard",
-            Scaling::Gaussian => "gaussian",
-            Scaling::Asinh => "asinh",
-        }
-    }
-}
-
-impl fmt::Display for Scaling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Scaling {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Scaling::ALL
-            .into_iter()
-            .find(|scaling| scaling.name() == name)
-            .ok_or_else(|| unknown_name("scaling", name, Scaling::ALL.map(Scaling::name)))
-    }
 }
 
 /// Sides with more continuous columns than this have no waves: they would be most of the inputs,
@@ -437,8 +409,8 @@ mod tests {
         ] {
             for scaling in Scaling::ALL {
                 let out = scaled(values.clone(), 5, scaling);
-                assert!(out.iter().all(|v| v.is_finite()), "{scaling}: {out:?}");
-                assert!(out.windows(2).all(|p| p[0] <= p[1]), "{scaling}: {out:?}");
+                assert!(out.iter().all(|v| v.is_finite()), "{scaling:?}: {out:?}");
+                assert!(out.windows(2).all(|p| p[0] <= p[1]), "{scaling:?}: {out:?}");
             }
         }
     }

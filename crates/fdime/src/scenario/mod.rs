@@ -16,6 +16,7 @@ pub use level::{Level, parse_levels};
 pub use suite::{SuiteTask, bmi_suite};
 pub use transform::{Map, Side};
 
+use crate::data::{Column, Values};
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -262,6 +263,28 @@ impl Scenario {
         self.x_maps.iter().for_each(|map| map.apply(x));
         self.y_maps.iter().for_each(|map| map.apply(y));
         log_ratio
+    }
+}
+
+impl Scenario {
+    /// Draws a table: columns x1, x2, ... and y1, y2, ...
+    pub fn table(&self, rng: &mut Rng, rows: usize) -> (Vec<Column>, Vec<Column>) {
+        let empty = |dim: usize| vec![Vec::with_capacity(rows); dim];
+        let (mut x, mut y) = (empty(self.x_dim), empty(self.y_dim));
+        let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
+        for _ in 0..rows {
+            self.draw(rng, &mut x_row, &mut y_row);
+            x.iter_mut().zip(&x_row).for_each(|(column, value)| column.push(*value));
+            y.iter_mut().zip(&y_row).for_each(|(column, value)| column.push(*value));
+        }
+        let named = |letter: &str, columns: Vec<Vec<f64>>| {
+            let column = |(k, values)| Column {
+                name: format!("{letter}{}", k + 1),
+                values: Values::Continuous(values),
+            };
+            columns.into_iter().enumerate().map(column).collect()
+        };
+        (named("x", x), named("y", y))
     }
 }
 
