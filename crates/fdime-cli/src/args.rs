@@ -54,8 +54,12 @@ pub enum Command {
         fdime staircase --scenario student --levels df=3,2,1 --critic joint\n  \
         fdime staircase --estimator 'f:u*ln(u)' --levels 1,2 --iterations 1000\n  \
         fdime staircase --pairing permutation --batch 128 --svg capped.svg\n  \
+        fdime staircase --critic joint --runs 64 --device cuda --log runs.jsonl\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
     Staircase(Box<Staircase>),
+    /// Show what runs can be executed on
+    #[command(after_help = "Examples:\n  fdime devices\n  fdime devices --json")]
+    Devices(Devices),
     /// Measure the time of a training step
     #[command(after_help = "Examples:\n  \
         fdime bench\n  \
@@ -68,6 +72,13 @@ pub enum Command {
 pub struct List {
     /// Show only this section, e.g. estimators
     pub section: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Devices {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -150,7 +161,18 @@ pub struct Staircase {
     /// Iterations at the end of each level that bias and variance are taken over [default: 1000]
     #[arg(long)]
     pub last: Option<usize>,
-    /// Threads in all; 0 means one for every core. It does not change the results
+    /// Where to run: cpu, cuda, or auto (cuda if there is a GPU). The random numbers differ, so
+    /// results agree between devices only as between seeds
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// What the GPU multiplies in: tf32, fp32 or bf16
+    #[arg(long, default_value = "tf32")]
+    pub precision: String,
+    /// Append every finished run to this file, one JSON line each; runs that are in it already are
+    /// not repeated
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Threads of the CPU; 0 means one for every core. It does not change the results
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
     /// Print JSON instead of a table

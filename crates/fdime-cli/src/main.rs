@@ -16,6 +16,7 @@ fn main() -> std::process::ExitCode {
         args::Command::List(list) => commands::list::run(&list),
         args::Command::Sample(sample) => commands::sample::run(&sample),
         args::Command::Staircase(staircase) => commands::staircase::run(&staircase),
+        args::Command::Devices(devices) => commands::devices::run(&devices),
         args::Command::Bench(bench) => commands::bench::run(&bench),
     };
     match outcome {

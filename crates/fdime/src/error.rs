@@ -43,6 +43,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A GPU that is not there, lacks a library, or failed.
+    #[error("cuda: {reason}")]
+    Device {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -44,7 +44,7 @@ pub mod train;
 pub use critic::{CriticKind, CriticPlan};
 pub use data::{PairTable, Reading, load_pairs};
 pub use divergence::{CustomDivergence, Divergence};
-pub use engine::{CpuEngine, Engine};
+pub use engine::{CpuEngine, CudaEngine, Engine};
 pub use error::{Error, Result, unknown_name};
 pub use link::Link;
 pub use nats::Nats;

@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod bench;
+pub mod devices;
 pub mod estimate;
 pub mod list;
 pub mod matrix;

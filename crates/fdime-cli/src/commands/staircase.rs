@@ -3,17 +3,20 @@ use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
 use crate::report::staircase::{Panel, render};
 use fdime::data::{check_writable, write_whole};
+use fdime::engine::cuda::Precision;
+use fdime::train::RunLog;
 use fdime::{
-    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Link,
-    Observer, Pairing, Readout, RunPlan, RunsSummary, ScenarioPlan, Schedule, StepRecord, Trace,
-    parse_levels, summarise_runs,
+    AdamPlan, CpuEngine, CriticKind, CriticPlan, CudaEngine, Ending, Engine, Estimator,
+    LevelSummary, Link, Observer, Pairing, Readout, RunPlan, RunsSummary, ScenarioPlan, Schedule,
+    StepRecord, Trace, parse_levels, summarise_runs,
 };
+use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Several estimators and seeds with all else equal.
@@ -108,6 +111,10 @@ impl StaircasePlan {
         }
         for estimator in &plan.estimators {
             plan.run_plan(estimator, 0).check()?;
+        }
+        if args.precision.parse::<Precision>()? != Precision::Tf32 && args.device == "cpu" {
+            let message = "--precision is of the GPU; the CPU computes in fp32".into();
+            return Err(Failure::Usage(message));
         }
         if let Some(path) = &args.svg {
             check_writable(path)?;
@@ -235,6 +242,7 @@ struct Report {
     failures: Vec<FailedRun>,
     plan: StaircasePlan,
     seconds: f64,
+    device: String,
     version: &'static str,
 }
 
@@ -245,9 +253,11 @@ pub fn run(args: &Staircase) -> Outcome {
             eprintln!("note: {estimator}: {notice}");
         }
     }
+    let (engine, device) = engine(args)?;
+    let log = args.log.as_deref().map(|path| RunLog::open(path, &device)).transpose()?;
     let start = Instant::now();
     let run_plans = plan.run_plans();
-    let traces = execute(&run_plans, args.threads)?;
+    let traces = execute(&run_plans, &*engine, log)?;
     let seconds = start.elapsed().as_secs_f64();
 
     let mut report = Report {
@@ -255,6 +265,7 @@ pub fn run(args: &Staircase) -> Outcome {
         failures: Vec::new(),
         plan: plan.clone(),
         seconds,
+        device,
         version: env!("CARGO_PKG_VERSION"),
     };
     for (run, trace) in run_plans.iter().zip(&traces) {
@@ -306,32 +317,104 @@ pub fn run(args: &Staircase) -> Outcome {
     Ok(())
 }
 
+/// What `--device` and `--precision` stand for on this machine, and its name in reports and logs.
+fn engine(args: &Staircase) -> Result<(Box<dyn Engine>, String), Failure> {
+    let cpu = CpuEngine::new(args.threads);
+    let precision: Precision = args.precision.parse()?;
+    let cuda = || CudaEngine::new(precision, cpu, |text| eprintln!("note: {text}"));
+    let found = match args.device.as_str() {
+        "cpu" => None,
+        "cuda" => Some(cuda()?),
+        "auto" => cuda().ok(),
+        other => {
+            return Err(Failure::Usage(format!("--device {other}: write cpu, cuda or auto")));
+        }
+    };
+    Ok(match found {
+        Some(engine) => {
+            let name = format!("{}, {}", engine.device_name(), precision.name());
+            (Box::new(engine), name)
+        }
+        None => (Box::new(cpu), "cpu".into()),
+    })
+}
+
+/// Shows a run's progress, keeps it when it is finished, and ends it at Ctrl-C.
+struct Watch {
+    name: String,
+    plan: RunPlan,
+    bar: ProgressBar,
+    interrupted: Arc<AtomicBool>,
+    log: Option<Arc<Mutex<Log>>>,
+}
+
+/// The log, and what went wrong with it.
+struct Log {
+    runs: RunLog,
+    failed: Option<fdime::Error>,
+}
+
+impl Observer for Watch {
+    fn on_step(&mut self, record: &StepRecord) -> ControlFlow<()> {
+        self.bar.inc(1);
+        if record.iteration.is_multiple_of(100) {
+            self.bar.set_message(format!("{}: {:.2}", self.name, record.estimate.0));
+        }
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn on_end(&mut self, trace: &Trace) {
+        let Some(log) = &self.log else { return };
+        let mut log = log.lock().unwrap_or_else(|error| error.into_inner());
+        if let Err(error) = log.runs.append(&self.plan, trace) {
+            log.failed = Some(error);
+        }
+    }
+}
+
 /// Runs the plans with a progress bar on stderr, until done or Ctrl-C.
-fn execute(plans: &[RunPlan], threads: usize) -> Result<Vec<Trace>, Failure> {
+fn execute(
+    plans: &[RunPlan],
+    engine: &dyn Engine,
+    log: Option<RunLog>,
+) -> Result<Vec<Trace>, Failure> {
     let interrupted = interrupt_flag();
-    let total: usize = plans.iter().map(RunPlan::iterations).sum();
+    let mut traces: Vec<Option<Trace>> =
+        plans.iter().map(|plan| log.as_ref()?.find(plan)).collect();
+    let known = traces.iter().flatten().count();
+    if known > 0 {
+        eprintln!("{known} of {} runs are in the log already", plans.len());
+    }
+    let to_run: Vec<usize> = (0..plans.len()).filter(|index| traces[*index].is_none()).collect();
+    let log = log.map(|runs| Arc::new(Mutex::new(Log { runs, failed: None })));
+    let rest: Vec<RunPlan> = to_run.iter().map(|index| plans[*index].clone()).collect();
+    let total: usize = rest.iter().map(RunPlan::iterations).sum();
     let bar = progress_bar(total as u64);
     let observer = |index: usize| -> Box<dyn Observer> {
-        let (bar, interrupted) = (bar.clone(), Arc::clone(&interrupted));
-        let name = plans[index].estimator.to_string();
-        Box::new(move |record: &StepRecord| {
-            bar.inc(1);
-            if record.iteration.is_multiple_of(100) {
-                bar.set_message(format!("{name}: {:.2}", record.estimate.0));
-            }
-            if interrupted.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+        Box::new(Watch {
+            name: rest[index].estimator.to_string(),
+            plan: rest[index].clone(),
+            bar: bar.clone(),
+            interrupted: Arc::clone(&interrupted),
+            log: log.clone(),
         })
     };
-    let traces = CpuEngine::new(threads).execute(plans, &observer);
+    let executed = engine.execute(&rest, &observer);
     bar.finish_and_clear();
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);
     }
-    Ok(traces.into_iter().collect::<Result<_, _>>()?)
+    let log = log.as_ref().map(|log| log.lock().unwrap_or_else(|error| error.into_inner()));
+    if let Some(error) = log.and_then(|mut log| log.failed.take()) {
+        return Err(error.into());
+    }
+    for (index, trace) in to_run.into_iter().zip(executed) {
+        traces[index] = Some(trace?);
+    }
+    Ok(traces.into_iter().flatten().collect())
 }
 
 /// A number of the table; very large ones, which diverging estimators produce, as powers of ten.
@@ -358,13 +441,14 @@ fn print_table(report: &Report) -> Outcome {
     writeln!(out, "{}", headline(plan))?;
     writeln!(
         out,
-        "last {} of {} iterations at each level; {} run{}, seed {}; MI in nats; {:.1} s",
+        "last {} of {} iterations at each level; {} run{}, seed {}; MI in nats; {:.1} s{}",
         plan.last.min(plan.schedule.iterations),
         plan.schedule.iterations,
         plan.runs,
         if plan.runs == 1 { "" } else { "s" },
         plan.seed,
-        report.seconds
+        report.seconds,
+        if report.device == "cpu" { String::new() } else { format!("\non {}", report.device) }
     )?;
     let width = plan.estimators.iter().map(|e| e.to_string().len()).max().unwrap_or(0).max(9);
     writeln!(

@@ -289,6 +289,12 @@ impl CriticPlan {
         4.0 * (scores + activations + n * inputs + parameters * (groups + 4.0))
     }
 
+    /// The parameters that [`build`](Self::build) begins with, without the rest of the critic.
+    pub(crate) fn initial_parameters(&self, dims: (usize, usize), seed: u64) -> Result<Vec<f32>> {
+        let pairing = self.kind.default_pairing();
+        Ok(self.build(dims, 2, pairing, seed, 1)?.parameters().to_vec())
+    }
+
     /// The critic for batches of `n` rows, with parameters drawn from `seed`.
     pub fn build(
         &self,

@@ -59,7 +59,11 @@ impl CpuEngine {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(plan) = plans.get(index) else { break };
-                        let trace = Trainer::run(plan, threads, &mut *observer(index));
+                        let mut observer = observer(index);
+                        let trace = Trainer::run(plan, threads, &mut *observer);
+                        if let Ok(trace) = &trace {
+                            observer.on_end(trace);
+                        }
                         finished.lock().unwrap_or_else(|e| e.into_inner()).push((index, trace));
                     }
                 });

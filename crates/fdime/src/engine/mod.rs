@@ -1,9 +1,11 @@
 //! Engines execute plans.
 
 mod cpu;
+pub mod cuda;
 mod workers;
 
 pub use cpu::CpuEngine;
+pub use cuda::CudaEngine;
 pub use workers::Workers;
 
 use crate::error::Result;

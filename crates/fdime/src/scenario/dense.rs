@@ -1,6 +1,6 @@
 //! A Gaussian in which everything is correlated with everything.
 
-use super::{Distribution, Level};
+use super::{Distribution, Generator, Level};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -65,6 +65,10 @@ impl Distribution for DenseGaussian {
             let own: f64 = StandardNormal.sample(rng);
             *value = self.rho.sqrt() * common + (1.0 - self.rho).sqrt() * own;
         }
+    }
+
+    fn generator(&self) -> Generator {
+        Generator::Dense { rho: self.rho }
     }
 
     fn mutual_information(&self) -> Nats {

@@ -1,6 +1,6 @@
 //! Gaussian pairs, component by component.
 
-use super::{Distribution, Level};
+use super::{Distribution, Generator, Level};
 use crate::error::{Result, invalid};
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -65,6 +65,11 @@ impl Distribution for Gaussian {
             let n: f64 = StandardNormal.sample(rng);
             *y = if k < self.pairs { scale * (self.rho * *x + self.noise * n) } else { n };
         }
+    }
+
+    fn generator(&self) -> Generator {
+        let Gaussian { pairs, rho, noise, .. } = *self;
+        Generator::Gaussian { pairs, rho, noise, scale: self.scale() }
     }
 
     fn mutual_information(&self) -> Nats {

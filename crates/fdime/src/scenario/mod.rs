@@ -42,6 +42,22 @@ trait Distribution: Send + Sync {
 
     /// ln p(x,y) / (p(x) p(y))
     fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64;
+
+    /// What another device needs to know to draw pairs by itself.
+    fn generator(&self) -> Generator;
+}
+
+/// A base distribution as plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Generator {
+    /// y = scale (rho x + noise n) in the first `pairs` components, y = n in the others.
+    Gaussian { pairs: usize, rho: f64, noise: f64, scale: f64 },
+    /// x uniform on (0, 1), y = x + uniform on (-epsilon, epsilon).
+    Uniform { epsilon: f64 },
+    /// Normals over the root of a chi-squared / df that x and y share.
+    Student { df: f64 },
+    /// sqrt(rho) z_0 + sqrt(1 - rho) z_i
+    Dense { rho: f64 },
 }
 
 /// The base distributions.
@@ -267,6 +283,11 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// How another device draws pairs: the base distribution, its dimension, the maps of x and of y.
+    pub(crate) fn generator(&self) -> (Generator, usize, &[Map], &[Map]) {
+        (self.base.generator(), self.dim, &self.x_maps, &self.y_maps)
+    }
+
     /// Draws a table: columns x1, x2, ... and y1, y2, ...
     pub fn table(&self, rng: &mut Rng, rows: usize) -> (Vec<Column>, Vec<Column>) {
         let empty = |dim: usize| vec![Vec::with_capacity(rows); dim];

@@ -1,6 +1,6 @@
 //! The multivariate Student distribution.
 
-use super::{Distribution, Level};
+use super::{Distribution, Generator, Level};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -79,6 +79,10 @@ impl Distribution for Student {
             let z: f64 = StandardNormal.sample(rng);
             *value = scale * z;
         }
+    }
+
+    fn generator(&self) -> Generator {
+        Generator::Student { df: self.df }
     }
 
     fn mutual_information(&self) -> Nats {

@@ -1,6 +1,6 @@
 //! Additive uniform noise.
 
-use super::{Distribution, Level};
+use super::{Distribution, Generator, Level};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -74,6 +74,10 @@ impl Distribution for Uniform {
             *x = rng.random();
             *y = *x + rng.random_range(-self.epsilon..self.epsilon);
         }
+    }
+
+    fn generator(&self) -> Generator {
+        Generator::Uniform { epsilon: self.epsilon }
     }
 
     fn mutual_information(&self) -> Nats {

@@ -1,10 +1,12 @@
 //! Training: the plan, the loop, and what comes out.
 
+mod log;
 mod observer;
 mod plan;
 mod trace;
 mod trainer;
 
+pub use log::RunLog;
 pub use observer::{Observer, silent};
 pub use plan::{RunPlan, Schedule};
 pub use trace::{Ending, LevelSummary, RunsSummary, StepRecord, Trace, summarise_runs};

@@ -94,10 +94,13 @@ impl RunPlan {
         self.critic.kind.check_pairing(self.pairing)?;
         self.estimator.check_pairing(self.pairing)?;
         self.optimizer.check()?;
-        let mut dims = (0, 0);
-        for level in &self.schedule.levels {
-            dims = self.scenario.at(*level)?.dims();
-        }
+        self.schedule.levels.iter().try_for_each(|level| self.scenario.at(*level).map(drop))
+    }
+
+    /// Refuses what does not fit into the processor's memory.
+    pub fn check_memory(&self) -> Result<()> {
+        let Some(&level) = self.schedule.levels.first() else { return Ok(()) };
+        let dims = self.scenario.at(level)?.dims();
         let needed = self.critic.memory(dims, self.batch, self.pairing);
         match available_memory() {
             Some(available) if needed > available => Err(invalid(
@@ -144,7 +147,7 @@ mod tests {
             let mut plan = plan(CriticKind::Deranged, "kl-dime");
             plan.check().unwrap();
             change(&mut plan);
-            plan.check().unwrap_err().to_string()
+            plan.check().and_then(|()| plan.check_memory()).unwrap_err().to_string()
         };
         assert!(refused(&|p| p.batch = 1).contains("batch"));
         assert!(refused(&|p| p.schedule.levels.clear()).contains("levels"));

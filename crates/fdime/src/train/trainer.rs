@@ -30,6 +30,7 @@ impl Trainer {
     /// Everything allocated, nothing trained.
     pub fn new(plan: &RunPlan, threads: usize) -> Result<Self> {
         plan.check()?;
+        plan.check_memory()?;
         let threads = threads.max(1);
         let dims = plan.scenario.at(plan.schedule.levels[0])?.dims();
         let n = plan.batch;

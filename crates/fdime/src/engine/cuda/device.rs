@@ -1,0 +1,126 @@
+//! Finding GPUs. Nothing of CUDA is linked: its libraries are looked for when they are asked for.
+
+use super::failure;
+use crate::data::without_panic;
+use crate::error::Result;
+use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
+use cudarc::driver::{CudaContext, CudaStream, sys};
+use std::sync::Arc;
+
+/// The oldest architecture whose tensor cores know tf32.
+const OLDEST: u32 = 80;
+
+/// A GPU in use.
+pub(super) struct Device {
+    pub(super) context: Arc<CudaContext>,
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) name: String,
+    /// Compute capability times 10.
+    pub(super) architecture: u32,
+    pub(super) multiprocessors: u32,
+}
+
+/// What can be said of a GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceInfo {
+    /// Its number.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// Compute capability times 10.
+    pub architecture: u32,
+    /// Bytes in all.
+    pub memory: usize,
+    /// Bytes not in use now.
+    pub free: usize,
+    /// Why it cannot be used, if it cannot.
+    pub problem: Option<String>,
+}
+
+/// Every GPU, or why there is none to be seen.
+pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
+    let count = guarded(CudaContext::device_count)?;
+    (0..usize::try_from(count).unwrap_or(0))
+        .map(|ordinal| {
+            let device = Device::open_any(ordinal)?;
+            let (free, memory) = guarded(|| device.context.mem_get_info())?;
+            Ok(DeviceInfo {
+                ordinal,
+                problem: device.problem(),
+                name: device.name,
+                architecture: device.architecture,
+                memory,
+                free,
+            })
+        })
+        .collect()
+}
+
+impl Device {
+    /// The first GPU.
+    pub(super) fn open() -> Result<Self> {
+        if guarded(CudaContext::device_count)? == 0 {
+            return Err(failure("no GPU found"));
+        }
+        let device = Device::open_any(0)?;
+        match device.problem() {
+            Some(problem) => Err(failure(problem)),
+            None => Ok(device),
+        }
+    }
+
+    fn open_any(ordinal: usize) -> Result<Self> {
+        guarded(|| {
+            let context = CudaContext::new(ordinal)?;
+            // SAFETY: every buffer is used on one stream only, so there is nothing to track.
+            unsafe { context.disable_event_tracking() };
+            let (major, minor) = context.compute_capability()?;
+            let multiprocessors =
+                context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+            Ok(Device {
+                stream: context.new_stream()?,
+                name: context.name()?,
+                architecture: (10 * major + minor).unsigned_abs(),
+                multiprocessors: multiprocessors.unsigned_abs(),
+                context,
+            })
+        })
+    }
+
+    fn problem(&self) -> Option<String> {
+        (self.architecture < OLDEST).then(|| {
+            let (major, minor) = (self.architecture / 10, self.architecture % 10);
+            format!(
+                "{} has compute capability {major}.{minor}; 8.0 or newer is needed (A100, RTX 30)",
+                self.name
+            )
+        })
+    }
+
+    /// Bytes that could be allocated now.
+    pub(super) fn free_memory(&self) -> Result<u64> {
+        guarded(|| self.context.mem_get_info()).map(|(free, _)| free as u64)
+    }
+}
+
+/// Calls into the driver: its absence, errors and panics of the binding all become errors.
+pub(super) fn guarded<T>(
+    call: impl FnOnce() -> std::result::Result<T, cudarc::driver::DriverError>,
+) -> Result<T> {
+    without_panic(|| {
+        // SAFETY: loading the driver runs its initialisers, as using it would.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(failure("no NVIDIA driver found (libcuda is missing)"));
+        }
+        call().map_err(|error| failure(describe(error)))
+    })
+    .unwrap_or_else(|panic| Err(failure(panic)))
+}
+
+/// The driver's own words for an error.
+pub(super) fn describe(error: cudarc::driver::DriverError) -> String {
+    match error.error_string() {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => format!("{:?}", error.0),
+    }
+}

@@ -1,0 +1,203 @@
+//! The kernels' sources, compiled at run time for the GPU that is there and kept on disk.
+
+use super::abi;
+use super::device::Device;
+use super::failure;
+use crate::data::{without_panic, write_whole};
+use crate::error::Result;
+use crate::nn::Activation;
+use cudarc::driver::CudaModule;
+use cudarc::nvrtc::{Ptx, result, sys};
+use std::ffi::{CStr, CString};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the tensor cores multiply in. Sums, objectives and the optimiser are fp32 always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// As exact as fp32: each number as the sum of two of tf32.
+    Fp32,
+    /// Factors rounded to 11 significant bits.
+    #[default]
+    Tf32,
+    /// Factors rounded to 8 significant bits.
+    Bf16,
+}
+
+impl Precision {
+    /// Every precision.
+    pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16 => "bf16",
+        }
+    }
+}
+
+impl std::str::FromStr for Precision {
+    type Err = crate::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Precision::ALL.into_iter().find(|precision| precision.name() == name).ok_or_else(|| {
+            crate::unknown_name("precision", name, Precision::ALL.map(Precision::name))
+        })
+    }
+}
+
+/// Sources in the order in which they build on each other.
+const SOURCES: [&str; 6] = [
+    include_str!("kernels/common.cuh"),
+    include_str!("kernels/product.cuh"),
+    include_str!("kernels/layers.cu"),
+    include_str!("kernels/objective.cu"),
+    include_str!("kernels/sample.cu"),
+    include_str!("kernels/adam.cu"),
+];
+
+/// All kernels as one source, ending in a check that host and device agree on what they share.
+fn source() -> String {
+    let sizes = [
+        ("LayerTask", size_of::<abi::Task<abi::Layer>>()),
+        ("WeightGradientTask", size_of::<abi::Task<abi::WeightGradient>>()),
+        ("InputGradientTask", size_of::<abi::Task<abi::InputGradient>>()),
+        ("PlainTask", size_of::<abi::PlainTask>()),
+        ("PairedEmbeddings", size_of::<abi::PairedEmbeddings>()),
+        ("ObjectiveSpec", size_of::<abi::ObjectiveSpec>()),
+        ("ObjectiveTask", size_of::<abi::ObjectiveTask>()),
+        ("AdamTask", size_of::<abi::AdamTask>()),
+        ("ScenarioSpec", size_of::<abi::ScenarioSpec>()),
+        ("SampleTask", size_of::<abi::SampleTask>()),
+        ("PartnerTask", size_of::<abi::PartnerTask>()),
+        ("AdvanceTask", size_of::<abi::AdvanceTask>()),
+    ];
+    let checks =
+        sizes.map(|(name, size)| format!("static_assert(sizeof({name}) == {size}, \"{name}\");\n"));
+    SOURCES.concat() + &checks.concat()
+}
+
+/// Compiles the kernels for an architecture such as 90, without any GPU.
+pub fn compile_kernels(
+    precision: Precision,
+    activation: Activation,
+    architecture: u32,
+) -> Result<Vec<u8>> {
+    find_compiler()?;
+    compile(&source(), &options(precision, activation, architecture))
+}
+
+fn options(precision: Precision, activation: Activation, architecture: u32) -> Vec<String> {
+    vec![
+        format!("--gpu-architecture=sm_{architecture}"),
+        "--std=c++17".into(),
+        format!("-DPRECISION={}", precision as i32),
+        format!("-DACTIVATION={}", activation as i32),
+    ]
+}
+
+/// The compiled kernels, from the disk if they are there.
+pub(super) fn load(
+    device: &Device,
+    precision: Precision,
+    activation: Activation,
+    notice: &dyn Fn(&str),
+) -> Result<Arc<CudaModule>> {
+    let (source, options) = (source(), options(precision, activation, device.architecture));
+    let mut hasher = DefaultHasher::new();
+    (&source, &options).hash(&mut hasher);
+    let kept = cache_folder().map(|folder| folder.join(format!("{:016x}.cubin", hasher.finish())));
+    let image = kept.as_ref().and_then(|path| std::fs::read(path).ok());
+    let load = |image: Vec<u8>| device.context.load_module(Ptx::from_binary(image));
+    // A damaged file does not load, and is then made anew.
+    if let Some(module) = image.and_then(|image| load(image).ok()) {
+        return Ok(module);
+    }
+    notice(&format!("compiling kernels for {}, once", device.name));
+    find_compiler()?;
+    let image = compile(&source, &options)?;
+    if let Some(path) = &kept {
+        // Without a cache the next start compiles again; nothing else is lost.
+        let folder = path.parent().unwrap_or(Path::new("."));
+        if std::fs::create_dir_all(folder).is_ok() {
+            let _ = write_whole(path, |file| std::io::Write::write_all(file, &image));
+        }
+    }
+    load(image).map_err(|error| failure(format!("the compiled kernels do not load: {error}")))
+}
+
+fn cache_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let base = set("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(base.join("fdime"))
+}
+
+fn compile(source: &str, options: &[String]) -> Result<Vec<u8>> {
+    let source = CString::new(source).map_err(|_| failure("a kernel source holds a zero byte"))?;
+    let fail = |error| failure(format!("the kernel compiler failed: {error}"));
+    let program = result::create_program(&source, Some(c"fdime.cu")).map_err(fail)?;
+    // SAFETY: the program was just created and is destroyed below; `source` outlives it. The two
+    // calls for the image are given the size the first one reports.
+    unsafe {
+        let compiled = result::compile_program(program, options);
+        let image = compiled.and_then(|()| {
+            let mut size = 0;
+            sys::nvrtcGetCUBINSize(program, &mut size).result()?;
+            let mut image = vec![0u8; size];
+            sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()).result()?;
+            Ok(image)
+        });
+        let log = result::get_program_log(program);
+        let _ = result::destroy_program(program);
+        image.map_err(|error| {
+            let log = log.map_or(String::new(), |log| {
+                CStr::from_ptr(log.as_ptr()).to_string_lossy().into_owned()
+            });
+            failure(format!("the kernels do not compile: {error}\n{log}"))
+        })
+    }
+}
+
+/// Whether the kernel compiler is there, NVRTC: on the library path, or where CUDA and its Python
+/// packages put it.
+pub(super) fn find_compiler() -> Result<()> {
+    // SAFETY: loading NVRTC runs its initialisers, as using it would.
+    let present = || without_panic(|| unsafe { sys::is_culib_present() }).unwrap_or(false);
+    if present() {
+        return Ok(());
+    }
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let mut folders: Vec<PathBuf> = set("FDIME_NVRTC").into_iter().collect();
+    for root in [set("CUDA_HOME"), set("CUDA_PATH"), Some("/usr/local/cuda".into())] {
+        folders.extend(root.into_iter().flat_map(|root| [root.join("lib64"), root.join("lib")]));
+    }
+    for folder in folders {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        found.retain(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with("libnvrtc") && name.contains(".so.") && !name.contains(".alt.")
+        });
+        // The compiler's data, -builtins, before the compiler itself.
+        found.sort();
+        for path in &found {
+            // SAFETY: as above. A library once loaded answers to its bare name, which is how it
+            // is looked for; it stays loaded.
+            if let Ok(library) = unsafe { libloading::Library::new(path) } {
+                std::mem::forget(library);
+            }
+        }
+        if present() {
+            return Ok(());
+        }
+    }
+    Err(failure(
+        "the kernel compiler NVRTC is not found; install CUDA's libraries (or 'pip install \
+         nvidia-cuda-nvrtc') and put their folder on LD_LIBRARY_PATH or into FDIME_NVRTC",
+    ))
+}

@@ -1,0 +1,73 @@
+// Adam over the parameters of all runs, and the end of a step.
+
+// Parameters that lie together: a matrix whose rows are padded, with its gradient in pieces.
+struct Section {
+    u64 first;           // index of its first parameter, padding not counted
+    u64 parameters;      // where it lies among the parameters
+    Buffer gradient;     // pieces x rows x ld
+    int rows, columns, ld;
+    int pieces;
+    u64 piece_stride;
+};
+
+const int MOST_SECTIONS = 48;
+
+struct AdamTask {
+    Buffer parameters, moments;
+    u64 count;
+    int sections;
+    u32 step;            // of the captured steps
+    u64 bias_at;         // where the last bias lies, whose gradient is the objective's
+    const u64* base;     // iterations before the captured ones
+    float learning_rate, beta1, beta2, epsilon, decay;
+    int has_score_bias;
+    ObjectiveTask objective;
+    Section table[MOST_SECTIONS];
+};
+
+extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
+    int run = blockIdx.y;
+    if (blockIdx.x == gridDim.x - 1) {
+        if (threadIdx.x < 32) record(t.objective, run, t.step);
+        if (!t.has_score_bias) return;
+    }
+    __shared__ float rate, root_correction;
+    if (threadIdx.x == 0) {
+        double iteration = (double)(*t.base + t.step + 1);
+        rate = (float)(t.learning_rate / (1.0 - pow((double)t.beta1, iteration)));
+        root_correction = (float)(1.0 / sqrt(1.0 - pow((double)t.beta2, iteration)));
+    }
+    __syncthreads();
+    u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    float gradient = 0.f;
+    u64 at;
+    if (blockIdx.x == gridDim.x - 1) {
+        if (threadIdx.x != 0) return;
+        p = t.count - 1;
+        at = t.bias_at;
+        gradient = (float)t.objective.bias_gradient[run];
+    } else {
+        if (p >= t.count - t.has_score_bias) return;
+        int s = 0;
+        while (s + 1 < t.sections && p >= t.table[s + 1].first) ++s;
+        const Section& section = t.table[s];
+        int local = (int)(p - section.first);
+        u64 offset = (u64)(local / section.columns) * section.ld + local % section.columns;
+        at = section.parameters + offset;
+        const float* pieces = section.gradient.of(run) + offset;
+#pragma unroll 4
+        for (int piece = 0; piece < section.pieces; ++piece) gradient += pieces[piece * section.piece_stride];
+    }
+    float* moments = t.moments.of(run) + 2 * p;
+    float2 old = load2(moments);
+    float m = t.beta1 * old.x + (1.f - t.beta1) * gradient;
+    float v = t.beta2 * old.y + (1.f - t.beta2) * gradient * gradient;
+    *reinterpret_cast<float2*>(moments) = make_float2(m, v);
+    float* parameter = t.parameters.of(run) + at;
+    float keep = 1.f - t.learning_rate * t.decay;
+    *parameter = keep * *parameter + rate * m / (sqrtf(v) * root_correction + t.epsilon);
+}
+
+// After the captured steps.
+struct AdvanceTask { u64* base; u32 steps; };
+extern "C" __global__ void advance(const __grid_constant__ AdvanceTask t) { *t.base += t.steps; }

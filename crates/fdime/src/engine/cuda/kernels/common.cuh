@@ -1,0 +1,145 @@
+// What all kernels share. Compiled at run time with
+//   PRECISION   0: fp32, 1: tf32, 2: bf16
+//   ACTIVATION  0: relu, 1: elu, 2: softplus
+// Structures that host and device share are mirrored in abi.rs, field by field.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// A buffer that every run has its own piece of.
+struct Buffer {
+    float* data;
+    u64 stride;
+    __device__ float* of(int run) const { return data ? data + stride * run : nullptr; }
+};
+
+// ---- stable elementary functions (numerics.rs) ----
+
+__device__ inline float softplus(float x) {
+    float tail = log1pf(expf(-fabsf(x)));
+    return x > 0.f ? x + tail : tail;
+}
+__device__ inline float sigmoid(float x) {
+    float tail = expf(-fabsf(x));
+    return (x > 0.f ? 1.f : tail) / (1.f + tail);
+}
+// ln softplus(x), which tends to x for x -> -inf
+__device__ inline float ln_softplus(float x) {
+    return x < -12.f ? x - 0.5f * expf(x) : logf(softplus(x));
+}
+__device__ inline float ln_softplus_slope(float x) {
+    return x < -12.f ? 1.f - 0.5f * expf(x) : sigmoid(x) / softplus(x);
+}
+__device__ inline double log_add_exp(double x, double y) {
+    double low = fmin(x, y), high = fmax(x, y);
+    return isinf(low) ? high : high + log1p(exp(low - high));
+}
+
+// ---- activations; NaN must survive, or a diverged run would look like a result ----
+
+__device__ inline float activate(float z) {
+#if ACTIVATION == 0
+    return z < 0.f ? 0.f : z;
+#elif ACTIVATION == 1
+    return z < 0.f ? expm1f(z) : z;
+#else
+    return softplus(z);
+#endif
+}
+// The slope, from the output.
+__device__ inline float slope_at_output(float a) {
+#if ACTIVATION == 0
+    return a > 0.f ? 1.f : 0.f;
+#elif ACTIVATION == 1
+    return a < 0.f ? a + 1.f : 1.f;
+#else
+    return -expm1f(-a);
+#endif
+}
+
+__device__ inline float4 zero4() { return make_float4(0.f, 0.f, 0.f, 0.f); }
+__device__ inline float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ inline float2 load2(const float* p) { return *reinterpret_cast<const float2*>(p); }
+__device__ inline float4 operator+(float4 a, float4 b) {
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+// ---- random numbers: Philox 4x32-10, a function of key and counter ----
+
+struct Random4 { u32 v[4]; };
+
+__device__ inline Random4 philox(u64 seed, u32 purpose, u32 step, u32 index, u32 sub) {
+    u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
+    u32 c0 = index, c1 = sub, c2 = step, c3 = purpose;
+#pragma unroll
+    for (int round = 0; round < 10; ++round) {
+        u32 h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
+        u32 h1 = __umulhi(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
+        c0 = h1 ^ c1 ^ k0;
+        c1 = l1;
+        c2 = h0 ^ c3 ^ k1;
+        c3 = l0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    Random4 r = {{c0, c1, c2, c3}};
+    return r;
+}
+// Uniform in (0, 1), never 0 or 1.
+__device__ inline float open_unit(u32 v) { return ((v >> 8) + 0.5f) * 5.9604645e-8f; }
+// Two normals by Box-Muller; the radius keeps all 32 bits, so that tails reach 6.6.
+__device__ inline float2 normals(u32 a, u32 b) {
+    float radius = sqrtf(-2.f * logf(((float)a + 0.5f) * 2.3283064e-10f));
+    float s, c;
+    sincospif(2.f * open_unit(b), &s, &c);
+    return make_float2(radius * c, radius * s);
+}
+
+// ---- which x goes with which y ----
+
+enum { ALL_PAIRS = 0, PAIRED = 1, MATRIX = 2 };
+
+// Rows of pairs come in groups of 16. All pairs: a group is one x with 16 ys, and a tile of
+// 2^block_bits groups is a block of xs with the same 16 ys, so that both sums over a tile, that of an x
+// over ys and that of a y over xs, are made where the tile is. Paired: a group is 8 xs, first with
+// their own ys, then with their partners'. Matrix: rows of all ys for each x.
+struct Pairs {
+    int layout;
+    int n;
+    int block_bits;  // a tile has 2^block_bits groups
+    int tiles;   // tiles of ys (all pairs); padded row length (matrix)
+    int rows;    // pairs in all, padding included
+    int shift;   // partner(i) = i + 1 mod n, without a table
+    const u32* partner;  // of all steps and runs; or null
+    u64 partner_stride;
+};
+
+struct Pair { int i, j; bool joint, valid; };
+
+__device__ inline Pair locate(const Pairs& p, const u32* partner, int r) {
+    Pair pair;
+    if (p.layout == ALL_PAIRS) {
+        int group = r >> 4, tile = group >> p.block_bits;
+        pair.i = ((tile / p.tiles) << p.block_bits) + (group & ((1 << p.block_bits) - 1));
+        pair.j = (tile % p.tiles) * 16 + (r & 15);
+        pair.joint = pair.i == pair.j;
+        pair.valid = pair.i < p.n && pair.j < p.n;
+    } else if (p.layout == PAIRED) {
+        pair.i = (r >> 4) * 8 + (r & 7);
+        pair.valid = pair.i < p.n;
+        pair.joint = (r & 8) == 0;
+        pair.j = pair.i;
+        if (!pair.joint && pair.valid)
+            pair.j = p.shift ? (pair.i + 1 == p.n ? 0 : pair.i + 1) : (int)partner[pair.i];
+    } else {
+        pair.i = r / p.tiles;
+        pair.j = r % p.tiles;
+        pair.joint = pair.i == pair.j;
+        pair.valid = pair.j < p.n;
+    }
+    if (!pair.valid) {
+        pair.i = min(pair.i, p.n - 1);
+        pair.j = min(pair.j, p.n - 1);
+    }
+    return pair;
+}

@@ -1,0 +1,457 @@
+// The layers of a critic, forwards and backwards. Grid: x = tiles of rows, y = tiles of columns (or
+// pieces of the depth), z = run and, where two networks or two halves of a layer go the same way,
+// which of the two.
+
+struct Task {
+    int roles;
+    __device__ int run() const { return blockIdx.z / roles; }
+    __device__ int role() const { return blockIdx.z % roles; }
+};
+
+// out = act(source W + b); behind the last hidden layer also each row's part of its score.
+struct Layer {
+    Buffer input;          // a stored input, or P of a sum over pairs
+    Buffer q;
+    Buffer weights, bias;  // bias may be null
+    Buffer output;
+    Buffer score_weights;  // null: no scores here
+    Buffer scores;         // one part for every tile of columns, `rows` long
+    int rows, inputs, outputs;
+    int ld_input, ld_output;
+    int activated;
+};
+struct LayerTask {
+    Task task;
+    Pairs pairs;
+    Layer roles[2];
+};
+
+template <class T, class Source>
+__device__ void layer(const Source& source, const Layer& l, int run) {
+    int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
+    if (m0 >= l.rows || n0 >= l.outputs) return;
+    Matrix weights = {l.weights.of(run), l.inputs, l.outputs, l.ld_output};
+    Accumulators<T> acc;
+    product<T, true, false, false>(source, weights, m0, n0, 0, l.inputs, acc, nullptr);
+
+    const float* bias = l.bias.of(run);
+    float* output = l.output.of(run);
+    const float* score_weights = l.score_weights.of(run);
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int row = (warp / T::COLUMNS) * T::WM + (lane >> 2);
+    int column = n0 + (warp % T::COLUMNS) * T::WN + 2 * (lane & 3);
+    float* shared = reinterpret_cast<float*>(dynamic_shared);
+#pragma unroll
+    for (int m = 0; m < T::MT; ++m)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int r = row + 16 * m + 8 * half;
+            float score = 0.f;
+#pragma unroll
+            for (int n = 0; n < T::NT; ++n) {
+                int c = column + 8 * n;
+                if (c >= l.outputs) continue;
+                float a = acc.c[m][n][2 * half], b = acc.c[m][n][2 * half + 1];
+                if (bias) {
+                    float2 add = load2(bias + c);
+                    a += add.x;
+                    b += add.y;
+                }
+                if (l.activated) {
+                    a = activate(a);
+                    b = activate(b);
+                }
+                if (score_weights) {
+                    float2 w = load2(score_weights + c);
+                    score += a * w.x + b * w.y;
+                }
+                if (m0 + r < l.rows)
+                    *reinterpret_cast<float2*>(output + (u64)(m0 + r) * l.ld_output + c) = make_float2(a, b);
+            }
+            if (score_weights) {
+                score += __shfl_xor_sync(~0u, score, 1);
+                score += __shfl_xor_sync(~0u, score, 2);
+                if ((lane & 3) == 0) shared[r * T::COLUMNS + warp % T::COLUMNS] = score;
+            }
+        }
+    if (score_weights) {
+        __syncthreads();
+        float* scores = l.scores.of(run) + (u64)blockIdx.y * l.rows;
+        for (int r = threadIdx.x; r < T::M; r += T::THREADS) {
+            float sum = 0.f;
+#pragma unroll
+            for (int c = 0; c < T::COLUMNS; ++c) sum += shared[r * T::COLUMNS + c];
+            if (m0 + r < l.rows) scores[m0 + r] = sum;
+        }
+    }
+}
+
+__device__ inline const u32* partners(const Pairs& pairs, int run) {
+    return pairs.partner ? pairs.partner + pairs.partner_stride * run : nullptr;
+}
+
+template <class T> __device__ void layer_of_matrix(const LayerTask& t) {
+    const Layer& l = t.roles[t.task.role()];
+    int run = t.task.run();
+    Matrix input = {l.input.of(run), l.rows, l.inputs, l.ld_input};
+    layer<T>(input, l, run);
+}
+template <class T> __device__ void layer_of_pairs(const LayerTask& t) {
+    const Layer& l = t.roles[0];
+    int run = t.task.run();
+    PairSum input = {l.input.of(run), l.q.of(run), l.inputs, l.ld_input, t.pairs, partners(t.pairs, run)};
+    layer<T>(input, l, run);
+}
+
+// dW = input^T G, in pieces of the depth, and db = the column sums of G.
+struct WeightGradient {
+    Buffer input, q;         // the layer's input: stored, or P and Q
+    Buffer gradient;         // G, stored, or in parts, or dJ/ds
+    Buffer score_weights, last_outputs;  // what G is made of behind the scores
+    Buffer result;           // pieces x inputs x outputs
+    Buffer bias_result;      // pieces x outputs; null: no bias
+    Buffer score_result;     // pieces x outputs: the gradient of the last layer's weights
+    int rows, inputs, outputs;
+    int ld_input, ld_output;
+    int pieces, parts;
+    u64 part_stride;
+};
+struct WeightGradientTask {
+    Task task;
+    Pairs pairs;
+    WeightGradient roles[2];
+};
+
+template <class T, class A, class G>
+__device__ void weight_gradient(const A& input, const G& gradient, const WeightGradient& w, int run) {
+    int column_tiles = (w.outputs + T::N - 1) / T::N;
+    int m0 = blockIdx.x / column_tiles * T::M, n0 = blockIdx.x % column_tiles * T::N;
+    int piece = blockIdx.y;
+    if (m0 >= w.inputs || piece >= w.pieces) return;
+    int steps = (w.rows + T::K - 1) / T::K;
+    int from = (int)((long long)steps * piece / w.pieces) * T::K;
+    int to = (int)((long long)steps * (piece + 1) / w.pieces) * T::K;
+    typedef Operand<T, G, false, T::N, T::B_DEPTH> OperandB;
+    ColumnSums sums[OperandB::UNITS];
+#pragma unroll
+    for (int unit = 0; unit < OperandB::UNITS; ++unit) sums[unit].plain = sums[unit].weighted = zero4();
+    Accumulators<T> acc;
+    product<T, false, false, true>(input, gradient, m0, n0, from, to, acc, sums);
+
+    float* result = w.result.of(run) + (u64)piece * w.inputs * w.ld_output;
+    for_each_pair<T>(acc, [&](int row, int column, float a, float b) {
+        if (m0 + row < w.inputs && n0 + column < w.outputs)
+            *reinterpret_cast<float2*>(result + (u64)(m0 + row) * w.ld_output + n0 + column) = make_float2(a, b);
+    });
+    if (m0 != 0 || !(w.bias_result.data || w.score_result.data)) return;
+    // A unit's sums are over some of the depths: lanes that share columns add up, then depths do.
+    float4* shared = reinterpret_cast<float4*>(dynamic_shared);
+    const int BLOCKS = T::N / 4;
+#pragma unroll
+    for (int unit = 0; unit < OperandB::UNITS; ++unit) {
+        float* values = &sums[unit].plain.x;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            values[k] += __shfl_xor_sync(~0u, values[k], 1);
+            values[k] += __shfl_xor_sync(~0u, values[k], 2);
+        }
+        int part = threadIdx.x + unit * T::THREADS;
+        if (part < OperandB::PIECES && part % 4 == 0) {
+            int block = part / 4 % BLOCKS, deep = part / T::N;
+            shared[2 * (deep * BLOCKS + block)] = sums[unit].plain;
+            shared[2 * (deep * BLOCKS + block) + 1] = sums[unit].weighted;
+        }
+    }
+    __syncthreads();
+    for (int block = threadIdx.x; block < BLOCKS; block += T::THREADS) {
+        float4 plain = zero4(), weighted = zero4();
+        for (int deep = 0; deep < T::DEPTH; ++deep) {
+            plain = plain + shared[2 * (deep * BLOCKS + block)];
+            weighted = weighted + shared[2 * (deep * BLOCKS + block) + 1];
+        }
+        int column = n0 + 4 * block;
+        if (column >= w.outputs) continue;
+        u64 at = (u64)piece * w.ld_output + column;
+        if (w.bias_result.data) *reinterpret_cast<float4*>(w.bias_result.of(run) + at) = plain;
+        if (w.score_result.data) *reinterpret_cast<float4*>(w.score_result.of(run) + at) = weighted;
+    }
+}
+
+__device__ inline Matrix stored_input(const WeightGradient& w, int run) {
+    Matrix m = {w.input.of(run), w.rows, w.inputs, w.ld_input};
+    return m;
+}
+__device__ inline PairSum pair_input(const WeightGradientTask& t, const WeightGradient& w, int run) {
+    PairSum s = {w.input.of(run), w.q.of(run), w.inputs, w.ld_input, t.pairs, partners(t.pairs, run)};
+    return s;
+}
+__device__ inline Matrix stored_gradient(const WeightGradient& w, int run) {
+    Matrix m = {w.gradient.of(run), w.rows, w.outputs, w.ld_output};
+    return m;
+}
+__device__ inline ScoreGradient score_gradient(const WeightGradient& w, int run) {
+    ScoreGradient s = {w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.rows, w.outputs, w.ld_output};
+    return s;
+}
+
+// G_below = (G W^T) act'(a_below)
+struct InputGradient {
+    Buffer gradient, score_weights, outputs;  // G: stored, or made of dJ/ds
+    Buffer weights;
+    Buffer below, q;      // a_below stored, or P and Q
+    Buffer result;        // stored, or the parts of dJ/dP
+    Buffer q_result;      // the parts of dJ/dQ
+    int rows, inputs, columns;
+    int ld_input, ld_output;
+    u64 part_stride;
+};
+struct InputGradientTask {
+    Task task;
+    Pairs pairs;
+    InputGradient roles[2];
+};
+
+template <class T, class G>
+__device__ bool input_product(const G& gradient, const InputGradient& g, int run, Accumulators<T>& acc) {
+    int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
+    if (m0 >= g.rows || n0 >= g.inputs) return false;
+    Matrix weights = {g.weights.of(run), g.inputs, g.columns, g.ld_output};
+    product<T, true, true, false>(gradient, weights, m0, n0, 0, g.columns, acc, nullptr);
+    return true;
+}
+
+template <class T> __device__ void store_input_gradient(const InputGradient& g, int run, const Accumulators<T>& acc) {
+    int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
+    const float* below = g.below.of(run);
+    float* result = g.result.of(run);
+    for_each_pair<T>(acc, [&](int row, int column, float a, float b) {
+        if (m0 + row >= g.rows || n0 + column >= g.inputs) return;
+        u64 at = (u64)(m0 + row) * g.ld_input + n0 + column;
+        float2 output = load2(below + at);
+        *reinterpret_cast<float2*>(result + at) =
+            make_float2(a * slope_at_output(output.x), b * slope_at_output(output.y));
+    });
+}
+
+__device__ inline float2 times_slope(float a, float b, float2 p, float2 q) {
+    return make_float2(a * slope_at_output(activate(p.x + q.x)), b * slope_at_output(activate(p.y + q.y)));
+}
+
+// Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes parts of its
+// own, which PartSum adds: no atomics, so a run repeats to the bit.
+template <class T>
+__device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs, int run, const Accumulators<T>& acc) {
+    const float *p = g.below.of(run), *q = g.q.of(run);
+    float *p_result = g.result.of(run), *q_result = g.q_result.of(run);
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int eighth = lane >> 2, warp_row = warp / T::COLUMNS;
+    int column = blockIdx.y * T::N + (warp % T::COLUMNS) * T::WN + 2 * (lane & 3);
+    int group = (blockIdx.x * T::M + warp_row * T::WM) >> 4;
+    u64 ld = g.ld_input;
+    if (pairs.layout == PAIRED) {
+        const u32* partner = partners(pairs, run);
+#pragma unroll
+        for (int m = 0; m < T::MT; ++m) {
+            Pair joint = locate(pairs, partner, (group + m) * 16 + eighth);
+            Pair marginal = locate(pairs, partner, (group + m) * 16 + 8 + eighth);
+            if (!joint.valid) continue;
+#pragma unroll
+            for (int n = 0; n < T::NT; ++n) {
+                int c = column + 8 * n;
+                if (c >= g.inputs) continue;
+                float2 px = load2(p + joint.i * ld + c);
+                float2 a = times_slope(acc.c[m][n][0], acc.c[m][n][1], px, load2(q + joint.j * ld + c));
+                float2 b = times_slope(acc.c[m][n][2], acc.c[m][n][3], px, load2(q + marginal.j * ld + c));
+                *reinterpret_cast<float2*>(p_result + joint.i * ld + c) = make_float2(a.x + b.x, a.y + b.y);
+                *reinterpret_cast<float2*>(q_result + joint.j * ld + c) = a;
+                *reinterpret_cast<float2*>(q_result + g.part_stride + marginal.j * ld + c) = b;
+            }
+        }
+        return;
+    }
+    int tile = blockIdx.x, tile_i = tile / pairs.tiles, tile_j = tile % pairs.tiles;
+    int j0 = tile_j * 16 + eighth, j1 = j0 + 8;
+    float2* shared = reinterpret_cast<float2*>(dynamic_shared);
+#pragma unroll
+    for (int n = 0; n < T::NT; ++n) {
+        int c = column + 8 * n;
+        bool inside = c < g.inputs;
+        int safe = inside ? c : 0;
+        float2 q0 = load2(q + (u64)min(j0, pairs.n - 1) * ld + safe);
+        float2 q1 = load2(q + (u64)min(j1, pairs.n - 1) * ld + safe);
+        float2 sum0 = make_float2(0.f, 0.f), sum1 = sum0;
+#pragma unroll
+        for (int m = 0; m < T::MT; ++m) {
+            int i = (tile_i << pairs.block_bits) + warp_row * T::MT + m;
+            float2 px = load2(p + (u64)min(i, pairs.n - 1) * ld + safe);
+            float2 a = times_slope(acc.c[m][n][0], acc.c[m][n][1], px, q0);
+            float2 b = times_slope(acc.c[m][n][2], acc.c[m][n][3], px, q1);
+            sum0.x += a.x; sum0.y += a.y;
+            sum1.x += b.x; sum1.y += b.y;
+            float x = a.x + b.x, y = a.y + b.y;
+#pragma unroll
+            for (int step = 4; step < 32; step *= 2) {
+                x += __shfl_xor_sync(~0u, x, step);
+                y += __shfl_xor_sync(~0u, y, step);
+            }
+            if (eighth == 0 && inside && i < pairs.n)
+                *reinterpret_cast<float2*>(p_result + tile_j * g.part_stride + i * ld + c) = make_float2(x, y);
+        }
+        if (T::ROWS > 1 && warp_row > 0) {
+            float2* mine = shared + ((warp_row - 1) * 16 + eighth) * (T::N / 2);
+            int at = ((warp % T::COLUMNS) * T::WN + 8 * n) / 2 + (lane & 3);
+            mine[at] = sum0;
+            mine[8 * (T::N / 2) + at] = sum1;
+        }
+        if (T::ROWS > 1) __syncthreads();
+        if (warp_row == 0 && inside) {
+            int at = ((warp % T::COLUMNS) * T::WN + 8 * n) / 2 + (lane & 3);
+#pragma unroll
+            for (int other = 0; other < T::ROWS - 1; ++other) {
+                float2 a = shared[(other * 16 + eighth) * (T::N / 2) + at];
+                float2 b = shared[(other * 16 + eighth + 8) * (T::N / 2) + at];
+                sum0.x += a.x; sum0.y += a.y;
+                sum1.x += b.x; sum1.y += b.y;
+            }
+            u64 part = tile_i * g.part_stride;
+            if (j0 < pairs.n) *reinterpret_cast<float2*>(q_result + part + j0 * ld + c) = sum0;
+            if (j1 < pairs.n) *reinterpret_cast<float2*>(q_result + part + j1 * ld + c) = sum1;
+        }
+    }
+}
+
+template <class T, class G> __device__ void input_gradient_stored(const G& gradient, const InputGradient& g, int run) {
+    Accumulators<T> acc;
+    if (input_product<T>(gradient, g, run, acc)) store_input_gradient<T>(g, run, acc);
+}
+template <class T, class G>
+__device__ void input_gradient_pairs(const G& gradient, const InputGradientTask& t, const InputGradient& g, int run) {
+    Accumulators<T> acc;
+    if (input_product<T>(gradient, g, run, acc)) reduce_pair_gradient<T>(g, t.pairs, run, acc);
+}
+__device__ inline Matrix stored_gradient(const InputGradient& g, int run) {
+    Matrix m = {g.gradient.of(run), g.rows, g.columns, g.ld_output};
+    return m;
+}
+__device__ inline ScoreGradient score_gradient(const InputGradient& g, int run) {
+    ScoreGradient s = {g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.rows, g.columns, g.ld_output};
+    return s;
+}
+
+// ---- the separable critic's inner products ----
+
+// result = a b^T, with either operand turned: scores = g(x) h(y)^T, dJ/dg = S h, dJ/dh = S^T g.
+struct PlainProduct {
+    Buffer a, b, result;
+    int rows, columns, depth;
+    int ld_a, ld_b, ld_result;
+};
+struct PlainTask {
+    Task task;
+    PlainProduct roles[2];
+};
+template <class T, bool A_ALONG, bool B_ALONG> __device__ void plain_product(const PlainTask& t) {
+    const PlainProduct& p = t.roles[t.task.role()];
+    int run = t.task.run();
+    int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
+    if (m0 >= p.rows || n0 >= p.columns) return;
+    Matrix a = {p.a.of(run), A_ALONG ? p.rows : p.depth, A_ALONG ? p.depth : p.rows, p.ld_a};
+    Matrix b = {p.b.of(run), B_ALONG ? p.columns : p.depth, B_ALONG ? p.depth : p.columns, p.ld_b};
+    Accumulators<T> acc;
+    product<T, A_ALONG, B_ALONG, false>(a, b, m0, n0, 0, p.depth, acc, nullptr);
+    float* result = p.result.of(run);
+    for_each_pair<T>(acc, [&](int row, int column, float x, float y) {
+        if (m0 + row < p.rows && n0 + column < p.ld_result)
+            *reinterpret_cast<float2*>(result + (u64)(m0 + row) * p.ld_result + n0 + column) = make_float2(x, y);
+    });
+}
+
+struct PairedEmbeddings {
+    Pairs pairs;
+    Buffer g, h, scores, gradient, g_result, h_result;
+    int width, ld;
+};
+
+// One warp a pair: score = g(x_i) . h(y_j).
+extern "C" __global__ void paired_scores(const __grid_constant__ PairedEmbeddings e) {
+    int r = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
+    if (r >= e.pairs.rows) return;
+    Pair pair = locate(e.pairs, partners(e.pairs, run), r);
+    const float* g = e.g.of(run) + (u64)pair.i * e.ld;
+    const float* h = e.h.of(run) + (u64)pair.j * e.ld;
+    float sum = 0.f;
+    for (int k = lane; k < e.width; k += 32) sum += g[k] * h[k];
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (lane == 0) e.scores.of(run)[r] = sum;
+}
+
+// One warp an x and the y of the same index: both meet two pairs. The pair in which y_i is the partner is
+// found through the inverse, stored behind the partners.
+extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ PairedEmbeddings e) {
+    int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
+    int n = e.pairs.n;
+    if (i >= n) return;
+    const u32* partner = partners(e.pairs, run);
+    int to = e.pairs.shift ? (i + 1) % n : (int)partner[i];
+    int from = e.pairs.shift ? (i + n - 1) % n : (int)partner[n + i];
+    const float *g = e.g.of(run), *h = e.h.of(run), *s = e.gradient.of(run);
+    float joint = s[(i >> 3) * 16 + (i & 7)], out = s[(i >> 3) * 16 + 8 + (i & 7)];
+    float in = s[(from >> 3) * 16 + 8 + (from & 7)];
+    u64 own = (u64)i * e.ld;
+    for (int k = lane; k < e.width; k += 32) {
+        e.g_result.of(run)[own + k] = joint * h[own + k] + out * h[(u64)to * e.ld + k];
+        e.h_result.of(run)[own + k] = joint * g[own + k] + in * g[(u64)from * e.ld + k];
+    }
+}
+
+// ---- entry points, for both sizes of tiles ----
+
+#define ENTRY(name, Size, Args) \
+    extern "C" __global__ void __launch_bounds__(Size::THREADS) name(const __grid_constant__ Args t)
+#define KERNELS(Size, suffix) \
+    ENTRY(layer_of_matrix_##suffix, Size, LayerTask) { layer_of_matrix<Size>(t); } \
+    ENTRY(layer_of_pairs_##suffix, Size, LayerTask) { layer_of_pairs<Size>(t); } \
+    ENTRY(weights_matrix_matrix_##suffix, Size, WeightGradientTask) { \
+        const WeightGradient& w = t.roles[t.task.role()]; \
+        weight_gradient<Size>(stored_input(w, t.task.run()), stored_gradient(w, t.task.run()), w, t.task.run()); \
+    } \
+    ENTRY(weights_matrix_scores_##suffix, Size, WeightGradientTask) { \
+        const WeightGradient& w = t.roles[0]; \
+        weight_gradient<Size>(stored_input(w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
+    } \
+    ENTRY(weights_pairs_matrix_##suffix, Size, WeightGradientTask) { \
+        const WeightGradient& w = t.roles[0]; \
+        weight_gradient<Size>(pair_input(t, w, t.task.run()), stored_gradient(w, t.task.run()), w, t.task.run()); \
+    } \
+    ENTRY(weights_pairs_scores_##suffix, Size, WeightGradientTask) { \
+        const WeightGradient& w = t.roles[0]; \
+        weight_gradient<Size>(pair_input(t, w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
+    } \
+    ENTRY(weights_matrix_parts_##suffix, Size, WeightGradientTask) { \
+        const WeightGradient& w = t.roles[t.task.role()]; \
+        int run = t.task.run(); \
+        PartSum parts = {w.gradient.of(run), w.rows, w.outputs, w.ld_output, w.parts, w.part_stride}; \
+        weight_gradient<Size>(stored_input(w, run), parts, w, run); \
+    } \
+    ENTRY(inputs_matrix_stored_##suffix, Size, InputGradientTask) { \
+        const InputGradient& g = t.roles[t.task.role()]; \
+        input_gradient_stored<Size>(stored_gradient(g, t.task.run()), g, t.task.run()); \
+    } \
+    ENTRY(inputs_scores_stored_##suffix, Size, InputGradientTask) { \
+        const InputGradient& g = t.roles[0]; \
+        input_gradient_stored<Size>(score_gradient(g, t.task.run()), g, t.task.run()); \
+    } \
+    ENTRY(inputs_matrix_pairs_##suffix, Size, InputGradientTask) { \
+        const InputGradient& g = t.roles[0]; \
+        input_gradient_pairs<Size>(stored_gradient(g, t.task.run()), t, g, t.task.run()); \
+    } \
+    ENTRY(inputs_scores_pairs_##suffix, Size, InputGradientTask) { \
+        const InputGradient& g = t.roles[0]; \
+        input_gradient_pairs<Size>(score_gradient(g, t.task.run()), t, g, t.task.run()); \
+    } \
+    ENTRY(product_along_along_##suffix, Size, PlainTask) { plain_product<Size, true, true>(t); } \
+    ENTRY(product_along_across_##suffix, Size, PlainTask) { plain_product<Size, true, false>(t); } \
+    ENTRY(product_across_across_##suffix, Size, PlainTask) { plain_product<Size, false, false>(t); }
+
+KERNELS(Large, large)
+KERNELS(Small, small)

@@ -1,0 +1,294 @@
+//! The CUDA engine against the CPU's. Tests that need a GPU say so and are skipped without one; the
+//! kernels are compiled wherever NVRTC is found.
+
+use fdime::critic::{Batch, Reference};
+use fdime::engine::cuda::{Precision, compile_kernels, cuda_devices, kernel_compiler_found};
+use fdime::engine::{CudaEngine, Workers};
+use fdime::random::{Purpose, stream};
+use fdime::{
+    Activation, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Level, PairSource, Pairing,
+    RunPlan, ScenarioPlan, silent, summarise_runs,
+};
+
+/// The engine, or nothing and a message where there is no GPU.
+fn engine(precision: Precision) -> Option<CudaEngine> {
+    if let Err(reason) = cuda_devices() {
+        println!("SKIPPED: needs a GPU ({reason})");
+        return None;
+    }
+    Some(CudaEngine::new(precision, CpuEngine::new(0), |text| println!("{text}")).unwrap())
+}
+
+#[test]
+fn kernels_compile() {
+    if let Err(reason) = kernel_compiler_found() {
+        println!("SKIPPED: {reason}");
+        return;
+    }
+    for precision in Precision::ALL {
+        let image = compile_kernels(precision, Activation::Relu, 90).unwrap();
+        assert!(image.starts_with(b"\x7fELF"), "{precision:?}");
+    }
+    compile_kernels(Precision::Tf32, Activation::Elu, 80).unwrap();
+    compile_kernels(Precision::Tf32, Activation::Softplus, 80).unwrap();
+}
+
+fn plan(critic: CriticKind, pairing: Pairing, estimator: &str, hidden: &[usize]) -> RunPlan {
+    let mut plan = RunPlan::new(
+        ScenarioPlan::new("gaussian", 3).unwrap(),
+        estimator.parse().unwrap(),
+        CriticPlan::new(critic, hidden),
+    );
+    plan.pairing = pairing;
+    plan
+}
+
+/// A batch of the plan's own scenario.
+fn batch(plan: &RunPlan, n: usize) -> Batch {
+    let scenario = plan.scenario.at(plan.schedule.levels[0]).unwrap();
+    let dims = scenario.dims();
+    let (mut x, mut y) = (vec![0.0; n * dims.0], vec![0.0; n * dims.1]);
+    scenario.sample(&mut stream(3, Purpose::Data, 0, 0), &mut x, &mut y);
+    let mut partner = Vec::new();
+    plan.pairing.fill(n, &mut stream(3, Purpose::Pairing, 0, 0), &mut partner).unwrap();
+    Batch { n, dims, x, y, partner, reference: Reference::default() }
+}
+
+/// |a - b| / |b| over whole vectors.
+fn relative(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let square = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+    let difference = square(&mut a.iter().zip(b).map(|(a, b)| f64::from(a - b)));
+    (difference / square(&mut b.iter().map(|b| f64::from(*b)))).sqrt()
+}
+
+/// Relative errors of value, estimate and gradient against the CPU.
+fn errors(engine: &CudaEngine, plan: &RunPlan, n: usize) -> (f64, f64, f64) {
+    let mut plan = plan.clone();
+    plan.batch = n;
+    let batch = batch(&plan, n);
+    let mut critic = plan.critic.build(batch.dims, n, plan.pairing, plan.seed, 2).unwrap();
+    let mut objective = plan.estimator.objective(plan.pairing.counts(n));
+    let value = critic.pass(&batch, &mut *objective, &mut Workers::new(2));
+    let estimate = plan.estimator.mutual_information(critic.scores()).0;
+    let (parameters, parts) = critic.parameters_and_gradient();
+    let gradient = parts.sum(parameters.len());
+    let pass = engine.pass(&plan, &batch).unwrap();
+    let off = |a: f64, b: f64| (a - b).abs() / (1.0 + b.abs());
+    (off(pass.value, value), off(pass.estimate.0, estimate), relative(&pass.gradient, &gradient))
+}
+
+const PAIRINGS: [(CriticKind, Pairing); 6] = [
+    (CriticKind::Joint, Pairing::AllPairs),
+    (CriticKind::Separable, Pairing::AllPairs),
+    (CriticKind::Separable, Pairing::Derangement),
+    (CriticKind::Deranged, Pairing::Derangement),
+    (CriticKind::Deranged, Pairing::Shift),
+    (CriticKind::Deranged, Pairing::Permutation),
+];
+
+/// Same parameters, same batch: loss and gradients agree to 1e-5 in fp32 and 1e-3 in tf32, for
+/// every critic, pairing, kind of objective and activation, for shapes that fill tiles and shapes
+/// that do not.
+#[test]
+fn a_pass_agrees_with_the_cpu() {
+    let estimators = [
+        "gan-dime",
+        "kl-dime",
+        "hd-dime",
+        "alpha-0.5-dime",
+        "reverse-kl-dime",
+        "pearson-dime",
+        "neyman-dime",
+        "jeffreys-dime",
+        "js-dime",
+        "shifted-log-dime",
+        "mine",
+        "nwj",
+        "smile-1",
+        "smile-own-0.7",
+        "smile-own-inf",
+        "cpc",
+    ];
+    let mut worst = Vec::new();
+    for (precision, allowed) in
+        [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 1e-2)]
+    {
+        let Some(engine) = engine(precision) else { return };
+        let mut most = (0.0f64, String::new());
+        let mut check = |plan: &RunPlan, n: usize| {
+            let (value, estimate, gradient) = errors(&engine, plan, n);
+            let error = value.max(estimate).max(gradient);
+            let what = format!(
+                "{} {} {} {:?} {:?} n={n}: value {value:.1e} estimate {estimate:.1e} gradient {gradient:.1e}",
+                plan.critic.kind,
+                plan.pairing,
+                plan.estimator,
+                plan.critic.hidden,
+                plan.critic.activation
+            );
+            if !(error < allowed) {
+                println!("TOO FAR {precision:?} {what}");
+            }
+            if !(error <= most.0) {
+                most = (error, what);
+            }
+        };
+        for (critic, pairing) in PAIRINGS {
+            for estimator in estimators {
+                let Ok(_) = estimator.parse::<fdime::Estimator>() else { panic!("{estimator}") };
+                let plan = plan(critic, pairing, estimator, &[40, 24]);
+                if plan.check().is_ok() {
+                    check(&plan, 37);
+                }
+            }
+            for (n, hidden) in [
+                (64, &[256, 256][..]),
+                (33, &[10, 6, 14][..]),
+                (50, &[256, 256, 256]),
+                (2, &[8, 8]),
+                (300, &[300, 270]),
+            ] {
+                check(&plan(critic, pairing, "gan-dime", hidden), n);
+            }
+            for activation in [Activation::Elu, Activation::Softplus] {
+                let mut plan = plan(critic, pairing, "gan-dime", &[21, 30]);
+                plan.critic.activation = activation;
+                check(&plan, 40);
+            }
+        }
+        // Large tiles.
+        for (critic, pairing, n) in [
+            (CriticKind::Joint, Pairing::AllPairs, 200),
+            (CriticKind::Deranged, Pairing::Shift, 15_001),
+            (CriticKind::Deranged, Pairing::Derangement, 15_000),
+            (CriticKind::Separable, Pairing::AllPairs, 7_000),
+        ] {
+            for hidden in [&[256, 256][..], &[256, 256, 256]] {
+                check(&plan(critic, pairing, "gan-dime", hidden), n);
+            }
+        }
+        for hidden in [&[256, 256][..], &[250, 130, 70]] {
+            check(&plan(CriticKind::Joint, Pairing::AllPairs, "cpc", hidden), 201);
+            check(&plan(CriticKind::Joint, Pairing::AllPairs, "mine", hidden), 201);
+        }
+        println!("{precision:?}: worst {most:?}");
+        worst.push((precision, most, allowed));
+    }
+    for (precision, (error, what), allowed) in worst {
+        assert!(error < allowed, "{precision:?}: {what}");
+    }
+}
+
+/// Statistics of a staircase on both devices: means of 8 runs each lie within 4.5 standard errors
+/// of each other (alpha of about 1e-5 for each of the comparisons, fixed seeds).
+#[test]
+fn staircases_agree_within_their_noise() {
+    let Some(cuda) = engine(Precision::Tf32) else { return };
+    let mut settings = Vec::new();
+    for scenario in [
+        "gaussian",
+        "cubic",
+        "half-cube",
+        "asinh",
+        "swiss-roll",
+        "uniform",
+        "student",
+        "dense-gaussian",
+    ] {
+        settings.push((scenario, CriticKind::Deranged, Pairing::Derangement, "gan-dime"));
+    }
+    for (critic, pairing) in PAIRINGS {
+        settings.push(("gaussian", critic, pairing, "kl-dime"));
+    }
+    settings.push(("two-pair-gaussian", CriticKind::Joint, Pairing::AllPairs, "mine"));
+    settings.push(("gaussian+spiral-12", CriticKind::Joint, Pairing::AllPairs, "nwj"));
+    settings.push((
+        "gaussian+wiggle-1+y:wiggle-2",
+        CriticKind::Joint,
+        Pairing::AllPairs,
+        "smile-1",
+    ));
+    settings.push((
+        "gaussian+x:bimodal-1+y:bimodal-2",
+        CriticKind::Joint,
+        Pairing::AllPairs,
+        "cpc",
+    ));
+    settings.push(("additive-gaussian", CriticKind::Separable, Pairing::AllPairs, "hd-dime"));
+    for (scenario, critic, pairing, estimator) in settings {
+        let dim = if scenario == "swiss-roll" { 1 } else { 3 };
+        let mut plan = plan(critic, pairing, estimator, &[32, 32]);
+        plan.scenario = ScenarioPlan::new(scenario, dim).unwrap();
+        let levels = plan.scenario.default_levels();
+        plan.schedule.levels = levels[..2].to_vec();
+        if scenario.contains("gaussian") && !scenario.contains("dense") {
+            plan.schedule.levels = vec![Level::Mi(0.5), Level::Mi(1.5)];
+        }
+        plan.schedule.iterations = 400;
+        plan.optimizer.learning_rate = 2e-3;
+        let plans: Vec<RunPlan> = (0..8).map(|seed| RunPlan { seed, ..plan.clone() }).collect();
+        let summaries = [&CpuEngine::new(0) as &dyn Engine, &cuda].map(|engine| {
+            let traces: Vec<_> =
+                engine.execute(&plans, &silent).into_iter().map(Result::unwrap).collect();
+            assert!(traces.iter().all(|trace| trace.ending == Ending::Completed));
+            summarise_runs(&traces, 150)
+        });
+        for (cpu, gpu) in summaries[0].iter().zip(&summaries[1]) {
+            let spread = |s: Option<f64>| s.unwrap().powi(2) / 8.0;
+            let error = (spread(cpu.mean_spread) + spread(gpu.mean_spread)).sqrt();
+            let off = (cpu.level.mean.0 - gpu.level.mean.0).abs() / error;
+            println!(
+                "{scenario} {critic} {pairing} {estimator} true {:.3}: cpu {:.4} gpu {:.4}, {off:.1} standard errors; variances {:.5} {:.5}",
+                cpu.level.true_mi.0,
+                cpu.level.mean.0,
+                gpu.level.mean.0,
+                cpu.level.variance,
+                gpu.level.variance
+            );
+            assert!(off < 6.0, "{scenario} {critic} {pairing} {estimator}");
+            let ratio = cpu.level.variance / gpu.level.variance;
+            assert!(
+                (0.6..1.7).contains(&ratio),
+                "{scenario} {critic} {pairing} {estimator}: {ratio}"
+            );
+        }
+    }
+}
+
+/// What runs beside a plan does not change it, and a plan repeats to the bit.
+#[test]
+fn a_run_does_not_depend_on_its_company() {
+    let Some(engine) = engine(Precision::Tf32) else { return };
+    let mut plans = Vec::new();
+    for (seed, estimator) in [(0, "gan-dime"), (1, "mine"), (2, "kl-dime"), (0, "nwj")] {
+        let mut plan = plan(CriticKind::Deranged, Pairing::Derangement, estimator, &[32, 32]);
+        plan.schedule.iterations = 50;
+        plans.push(RunPlan { seed, ..plan });
+    }
+    let together = engine.execute(&plans, &silent);
+    for (plan, together) in plans.iter().zip(&together) {
+        let alone = engine.execute(std::slice::from_ref(plan), &silent).remove(0).unwrap();
+        assert_eq!(&alone, together.as_ref().unwrap(), "{}", plan.estimator);
+    }
+    assert_eq!(engine.execute(&plans, &silent), together);
+}
+
+/// What does not fit is refused with the size it needs; what has no kernels runs on the CPU.
+#[test]
+fn limits_are_told() {
+    let Some(engine) = engine(Precision::Tf32) else { return };
+    let mut large = plan(CriticKind::Joint, Pairing::AllPairs, "gan-dime", &[256, 256]);
+    large.batch = 40_000;
+    let error = engine.execute(&[large], &silent).remove(0).unwrap_err().to_string();
+    assert!(error.contains("GB") && error.contains("smaller batch"), "{error}");
+
+    let mut custom = plan(CriticKind::Deranged, Pairing::Shift, "f:u*ln(u)", &[8, 8]);
+    custom.schedule.iterations = 3;
+    let plans =
+        [custom.clone(), RunPlan { estimator: "gan-dime".parse().unwrap(), ..custom.clone() }];
+    let traces = engine.execute(&plans, &silent);
+    let cpu = CpuEngine::new(0).execute(&plans, &silent);
+    assert_eq!(traces[0], cpu[0], "the custom one ran on the CPU");
+    assert_ne!(traces[1], cpu[1]);
+}
