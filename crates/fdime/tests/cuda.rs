@@ -4,7 +4,9 @@
 use fdime::critic::{Batch, Reference};
 use fdime::engine::cuda::{Precision, compile_kernels, cuda_devices, kernel_compiler_found};
 use fdime::engine::{CudaEngine, Workers};
+use fdime::objective::Objective;
 use fdime::random::{Purpose, stream};
+use fdime::scores::Scores;
 use fdime::{
     Activation, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Level, PairSource, Pairing,
     RunPlan, ScenarioPlan, silent, summarise_runs,
@@ -62,20 +64,60 @@ fn relative(a: &[f32], b: &[f32]) -> f64 {
     (difference / square(&mut b.iter().map(|b| f64::from(*b)))).sqrt()
 }
 
-/// Relative errors of value, estimate and gradient against the CPU.
-fn errors(engine: &CudaEngine, plan: &RunPlan, n: usize) -> (f64, f64, f64) {
+/// An objective whose marginal half has no gradient.
+struct JointHalf(Box<dyn Objective>);
+
+impl Objective for JointHalf {
+    fn needs_whole_batch(&self) -> bool {
+        self.0.needs_whole_batch()
+    }
+    fn observe(&mut self, scores: Scores<'_>) {
+        self.0.observe(scores);
+    }
+    fn joint(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
+        self.0.joint(row, scores, gradient)
+    }
+    fn marginal(&self, _row: usize, _scores: &[f32], gradient: &mut [f32]) -> f64 {
+        gradient.fill(0.0);
+        0.0
+    }
+}
+
+/// How far the GPU is from the CPU.
+struct Off {
+    /// The value and the estimate, relative to 1 + |them|.
+    value: f64,
+    estimate: f64,
+    /// The gradient, relative to itself.
+    gradient: f64,
+    /// The gradient, relative to its joint half: at the initial weights the two halves nearly cancel.
+    halves: f64,
+}
+
+fn off(engine: &CudaEngine, plan: &RunPlan, n: usize) -> Off {
     let mut plan = plan.clone();
     plan.batch = n;
     let batch = batch(&plan, n);
     let mut critic = plan.critic.build(batch.dims, n, plan.pairing, plan.seed, 2).unwrap();
-    let mut objective = plan.estimator.objective(plan.pairing.counts(n));
-    let value = critic.pass(&batch, &mut *objective, &mut Workers::new(2));
-    let estimate = plan.estimator.mutual_information(critic.scores()).0;
-    let (parameters, parts) = critic.parameters_and_gradient();
-    let gradient = parts.sum(parameters.len());
-    let pass = engine.pass(&plan, &batch).unwrap();
+    let objective = || plan.estimator.objective(plan.pairing.counts(n));
+    let mut pass = |objective: &mut dyn Objective| {
+        let value = critic.pass(&batch, objective, &mut Workers::new(2));
+        let estimate = plan.estimator.mutual_information(critic.scores()).0;
+        let (parameters, parts) = critic.parameters_and_gradient();
+        (value, estimate, parts.sum(parameters.len()))
+    };
+    let (_, _, half) = pass(&mut JointHalf(objective()));
+    let (value, estimate, gradient) = pass(&mut *objective());
+    let gpu = engine.pass(&plan, &batch).unwrap();
     let off = |a: f64, b: f64| (a - b).abs() / (1.0 + b.abs());
-    (off(pass.value, value), off(pass.estimate.0, estimate), relative(&pass.gradient, &gradient))
+    let relative = relative(&gpu.gradient, &gradient);
+    let norm = |v: &[f32]| v.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+    Off {
+        value: off(gpu.value, value),
+        estimate: off(gpu.estimate.0, estimate),
+        gradient: relative,
+        halves: relative * norm(&gradient) / norm(&half),
+    }
 }
 
 const PAIRINGS: [(CriticKind, Pairing); 6] = [
@@ -87,9 +129,11 @@ const PAIRINGS: [(CriticKind, Pairing); 6] = [
     (CriticKind::Deranged, Pairing::Permutation),
 ];
 
-/// Same parameters, same batch: loss and gradients agree to 1e-5 in fp32 and 1e-3 in tf32, for
-/// every critic, pairing, kind of objective and activation, for shapes that fill tiles and shapes
-/// that do not.
+/// Same parameters, same batch: loss and gradients agree to 1e-5 in fp32 and 1e-3 in tf32 (1e-2 in bf16),
+/// for every critic, pairing, objective and activation, for shapes that fill tiles and shapes
+/// that do not. With smooth activations gradients are compared as they are. A ReLU within rounding of
+/// its kink is on for one device and off for the other, whatever the kernels; there the difference is
+/// measured against the gradient's joint half, which the marginal half has not cancelled.
 #[test]
 fn a_pass_agrees_with_the_cpu() {
     let estimators = [
@@ -110,74 +154,81 @@ fn a_pass_agrees_with_the_cpu() {
         "smile-own-inf",
         "cpc",
     ];
-    let mut worst = Vec::new();
+    let mut settings: Vec<(RunPlan, usize)> = Vec::new();
+    for (critic, pairing) in PAIRINGS {
+        for estimator in estimators {
+            let mut plan = plan(critic, pairing, estimator, &[40, 24]);
+            plan.critic.activation = Activation::Elu;
+            settings.push((plan, 37));
+        }
+        for (n, hidden) in [
+            (64, &[256, 256][..]),
+            (33, &[10, 6, 14]),
+            (50, &[256, 256, 256]),
+            (2, &[8, 8]),
+            (300, &[300, 270]),
+        ] {
+            for activation in Activation::ALL {
+                let mut plan = plan(critic, pairing, "gan-dime", hidden);
+                plan.critic.activation = activation;
+                settings.push((plan, n));
+            }
+        }
+    }
+    // Large tiles.
+    for (critic, pairing, n, estimator) in [
+        (CriticKind::Joint, Pairing::AllPairs, 200, "gan-dime"),
+        (CriticKind::Joint, Pairing::AllPairs, 201, "cpc"),
+        (CriticKind::Joint, Pairing::AllPairs, 201, "mine"),
+        (CriticKind::Deranged, Pairing::Shift, 15_001, "gan-dime"),
+        (CriticKind::Deranged, Pairing::Derangement, 15_000, "kl-dime"),
+        (CriticKind::Separable, Pairing::AllPairs, 7_000, "gan-dime"),
+    ] {
+        for hidden in [&[256, 256][..], &[256, 256, 256], &[250, 130, 70]] {
+            for activation in [Activation::Relu, Activation::Softplus] {
+                let mut plan = plan(critic, pairing, estimator, hidden);
+                plan.critic.activation = activation;
+                settings.push((plan, n));
+            }
+        }
+    }
+    settings.retain(|(plan, _)| plan.check().is_ok());
+    let mut failed = Vec::new();
     for (precision, allowed) in
         [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 1e-2)]
     {
         let Some(engine) = engine(precision) else { return };
-        let mut most = (0.0f64, String::new());
-        let mut check = |plan: &RunPlan, n: usize| {
-            let (value, estimate, gradient) = errors(&engine, plan, n);
-            let error = value.max(estimate).max(gradient);
+        let (mut smooth, mut kinked) = ((0.0f64, String::new()), (0.0f64, String::new()));
+        for (plan, n) in &settings {
+            let off = off(&engine, plan, *n);
+            let relu = plan.critic.activation == Activation::Relu;
+            let gradient = if relu { off.halves } else { off.gradient };
+            let error = off.value.max(off.estimate).max(gradient);
             let what = format!(
-                "{} {} {} {:?} {:?} n={n}: value {value:.1e} estimate {estimate:.1e} gradient {gradient:.1e}",
+                "{} {} {} {:?} {} n={n}: value {:.1e} estimate {:.1e} gradient {:.1e} of halves {:.1e}",
                 plan.critic.kind,
                 plan.pairing,
                 plan.estimator,
                 plan.critic.hidden,
-                plan.critic.activation
+                plan.critic.activation,
+                off.value,
+                off.estimate,
+                off.gradient,
+                off.halves
             );
-            if !(error < allowed) {
+            // NaN is as far as can be.
+            if !matches!(error.partial_cmp(&allowed), Some(std::cmp::Ordering::Less)) {
                 println!("TOO FAR {precision:?} {what}");
+                failed.push(what.clone());
             }
-            if !(error <= most.0) {
-                most = (error, what);
-            }
-        };
-        for (critic, pairing) in PAIRINGS {
-            for estimator in estimators {
-                let Ok(_) = estimator.parse::<fdime::Estimator>() else { panic!("{estimator}") };
-                let plan = plan(critic, pairing, estimator, &[40, 24]);
-                if plan.check().is_ok() {
-                    check(&plan, 37);
-                }
-            }
-            for (n, hidden) in [
-                (64, &[256, 256][..]),
-                (33, &[10, 6, 14][..]),
-                (50, &[256, 256, 256]),
-                (2, &[8, 8]),
-                (300, &[300, 270]),
-            ] {
-                check(&plan(critic, pairing, "gan-dime", hidden), n);
-            }
-            for activation in [Activation::Elu, Activation::Softplus] {
-                let mut plan = plan(critic, pairing, "gan-dime", &[21, 30]);
-                plan.critic.activation = activation;
-                check(&plan, 40);
+            let worst = if relu { &mut kinked } else { &mut smooth };
+            if error > worst.0 {
+                *worst = (error, what);
             }
         }
-        // Large tiles.
-        for (critic, pairing, n) in [
-            (CriticKind::Joint, Pairing::AllPairs, 200),
-            (CriticKind::Deranged, Pairing::Shift, 15_001),
-            (CriticKind::Deranged, Pairing::Derangement, 15_000),
-            (CriticKind::Separable, Pairing::AllPairs, 7_000),
-        ] {
-            for hidden in [&[256, 256][..], &[256, 256, 256]] {
-                check(&plan(critic, pairing, "gan-dime", hidden), n);
-            }
-        }
-        for hidden in [&[256, 256][..], &[250, 130, 70]] {
-            check(&plan(CriticKind::Joint, Pairing::AllPairs, "cpc", hidden), 201);
-            check(&plan(CriticKind::Joint, Pairing::AllPairs, "mine", hidden), 201);
-        }
-        println!("{precision:?}: worst {most:?}");
-        worst.push((precision, most, allowed));
+        println!("{precision:?}: worst smooth {smooth:?}\n{precision:?}: worst ReLU {kinked:?}");
     }
-    for (precision, (error, what), allowed) in worst {
-        assert!(error < allowed, "{precision:?}: {what}");
-    }
+    assert!(failed.is_empty(), "{} of {} too far", failed.len(), 3 * settings.len());
 }
 
 /// Statistics of a staircase on both devices: means of 8 runs each lie within 4.5 standard errors

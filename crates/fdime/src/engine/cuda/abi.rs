@@ -19,9 +19,18 @@ pub(super) struct Pairs {
     pub block_bits: i32,
     pub tiles: i32,
     pub rows: i32,
+    pub magic: u32,
     pub shift: i32,
     pub partner: u64,
     pub partner_stride: u64,
+}
+
+impl Pairs {
+    /// Sets the number of tiles, and what divides by it.
+    pub fn with_tiles(self, tiles: usize) -> Self {
+        let magic = ((1u64 << 32) / tiles as u64 + 1) as u32;
+        Pairs { tiles: tiles as i32, magic, ..self }
+    }
 }
 
 /// `Pairs::layout`
@@ -190,6 +199,8 @@ pub(super) struct AdamTask {
     pub learning_rate: f32,
     pub beta1: f32,
     pub beta2: f32,
+    pub ln_beta1: f32,
+    pub ln_beta2: f32,
     pub epsilon: f32,
     pub decay: f32,
     pub has_score_bias: i32,

@@ -177,10 +177,9 @@ impl PairNetwork {
             layout: if all { ALL_PAIRS } else { PAIRED },
             n: n as i32,
             block_bits: block.ilog2() as i32,
-            tiles: tiles.1 as i32,
             rows: rows as i32,
             shift: i32::from(shape.pairing == Pairing::Shift),
-            ..Pairs::default()
+            ..Pairs::default().with_tiles(tiles.1)
         };
 
         let h0 = padded(widths[0]);
@@ -434,10 +433,9 @@ impl Separable {
             pairs: Pairs {
                 layout: if all { MATRIX } else { PAIRED },
                 n: n as i32,
-                tiles: padded(n) as i32,
                 rows: rows as i32,
                 shift: i32::from(shape.pairing == Pairing::Shift),
-                ..Pairs::default()
+                ..Pairs::default().with_tiles(padded(n))
             },
             towers,
             blocks,

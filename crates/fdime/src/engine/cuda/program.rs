@@ -91,10 +91,11 @@ impl Tile {
         }
     }
 
+    /// Two stages of both operands (`Tile::BYTES`).
     fn shared(self, precision: Precision) -> u32 {
-        let packed = if precision == Precision::Bf16 { 8 } else { 16 };
-        let rows = 4 * (self.rows() + self.columns(precision)) + 8;
-        (2 * self.depth() / 16 * rows * packed) as u32
+        let number = if precision == Precision::Bf16 { 2 } else { 4 };
+        let stage = 16 * number * (self.rows() + self.columns(precision)) + 2 * 64;
+        (2 * self.depth() / 16 * stage) as u32
     }
 }
 
@@ -374,6 +375,8 @@ impl Program {
             learning_rate: learning_rate as f32,
             beta1: beta1 as f32,
             beta2: beta2 as f32,
+            ln_beta1: beta1.ln() as f32,
+            ln_beta2: beta2.ln() as f32,
             epsilon: epsilon as f32,
             decay: decay as f32,
             has_score_bias: i32::from(self.score_bias().is_some()),

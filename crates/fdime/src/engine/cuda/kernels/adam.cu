@@ -19,7 +19,7 @@ struct AdamTask {
     u32 step;            // of the captured steps
     u64 bias_at;         // where the last bias lies, whose gradient is the objective's
     const u64* base;     // iterations before the captured ones
-    float learning_rate, beta1, beta2, epsilon, decay;
+    float learning_rate, beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
     int has_score_bias;
     ObjectiveTask objective;
     Section table[MOST_SECTIONS];
@@ -31,13 +31,10 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
         if (threadIdx.x < 32) record(t.objective, run, t.step);
         if (!t.has_score_bias) return;
     }
-    __shared__ float rate, root_correction;
-    if (threadIdx.x == 0) {
-        double iteration = (double)(*t.base + t.step + 1);
-        rate = (float)(t.learning_rate / (1.0 - pow((double)t.beta1, iteration)));
-        root_correction = (float)(1.0 / sqrt(1.0 - pow((double)t.beta2, iteration)));
-    }
-    __syncthreads();
+    // 1 - beta^t = -(e^{t ln beta} - 1)
+    float iteration = (float)(*t.base + t.step + 1);
+    float rate = t.learning_rate / -expm1f(iteration * t.ln_beta1);
+    float root_correction = rsqrtf(-expm1f(iteration * t.ln_beta2));
     u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     float gradient = 0.f;
     u64 at;

@@ -39,7 +39,9 @@ __device__ inline double log_add_exp(double x, double y) {
 
 __device__ inline float activate(float z) {
 #if ACTIVATION == 0
-    return z < 0.f ? 0.f : z;
+    float a;
+    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(a) : "f"(z));
+    return a;
 #elif ACTIVATION == 1
     return z < 0.f ? expm1f(z) : z;
 #else
@@ -54,6 +56,15 @@ __device__ inline float slope_at_output(float a) {
     return a < 0.f ? a + 1.f : 1.f;
 #else
     return -expm1f(-a);
+#endif
+}
+
+// v times the slope at output a.
+__device__ inline float times_slope(float v, float a) {
+#if ACTIVATION == 0
+    return a > 0.f ? v : 0.f;
+#else
+    return v * slope_at_output(a);
 #endif
 }
 
@@ -101,14 +112,15 @@ enum { ALL_PAIRS = 0, PAIRED = 1, MATRIX = 2 };
 
 // Rows of pairs come in groups of 16. All pairs: a group is one x with 16 ys, and a tile of
 // 2^block_bits groups is a block of xs with the same 16 ys, so that both sums over a tile, that of an x
-// over ys and that of a y over xs, are made where the tile is. Paired: a group is 8 xs, first with
-// their own ys, then with their partners'. Matrix: rows of all ys for each x.
+// over ys and that of a y over xs, are made where the tile is. Paired: a group is 8 xs, each with
+// its own y and then with its partner's. Matrix: rows of all ys for each x.
 struct Pairs {
     int layout;
     int n;
     int block_bits;  // a tile has 2^block_bits groups
     int tiles;   // tiles of ys (all pairs); padded row length (matrix)
     int rows;    // pairs in all, padding included
+    u32 magic;   // 2^32 / tiles, rounded up, for divisions by it
     int shift;   // partner(i) = i + 1 mod n, without a table
     const u32* partner;  // of all steps and runs; or null
     u64 partner_stride;
@@ -116,24 +128,31 @@ struct Pairs {
 
 struct Pair { int i, j; bool joint, valid; };
 
+__device__ inline int divided_by_tiles(const Pairs& p, int v) {
+    int q = p.tiles == 1 ? v : (int)__umulhi((u32)v, p.magic);
+    return q * p.tiles > v ? q - 1 : q;
+}
+__device__ inline int partner_of(const Pairs& p, const u32* partner, int i) {
+    return p.shift ? (i + 1 == p.n ? 0 : i + 1) : (int)partner[i];
+}
+
 __device__ inline Pair locate(const Pairs& p, const u32* partner, int r) {
     Pair pair;
     if (p.layout == ALL_PAIRS) {
         int group = r >> 4, tile = group >> p.block_bits;
-        pair.i = ((tile / p.tiles) << p.block_bits) + (group & ((1 << p.block_bits) - 1));
-        pair.j = (tile % p.tiles) * 16 + (r & 15);
+        int i_tile = divided_by_tiles(p, tile);
+        pair.i = (i_tile << p.block_bits) + (group & ((1 << p.block_bits) - 1));
+        pair.j = (tile - i_tile * p.tiles) * 16 + (r & 15);
         pair.joint = pair.i == pair.j;
         pair.valid = pair.i < p.n && pair.j < p.n;
     } else if (p.layout == PAIRED) {
-        pair.i = (r >> 4) * 8 + (r & 7);
+        pair.i = r >> 1;
         pair.valid = pair.i < p.n;
-        pair.joint = (r & 8) == 0;
-        pair.j = pair.i;
-        if (!pair.joint && pair.valid)
-            pair.j = p.shift ? (pair.i + 1 == p.n ? 0 : pair.i + 1) : (int)partner[pair.i];
+        pair.joint = (r & 1) == 0;
+        pair.j = pair.joint || !pair.valid ? pair.i : partner_of(p, partner, pair.i);
     } else {
-        pair.i = r / p.tiles;
-        pair.j = r % p.tiles;
+        pair.i = divided_by_tiles(p, r);
+        pair.j = r - pair.i * p.tiles;
         pair.joint = pair.i == pair.j;
         pair.valid = pair.j < p.n;
     }

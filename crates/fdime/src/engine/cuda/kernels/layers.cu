@@ -30,22 +30,21 @@ template <class T, class Source>
 __device__ void layer(const Source& source, const Layer& l, int run) {
     int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
     if (m0 >= l.rows || n0 >= l.outputs) return;
-    Matrix weights = {l.weights.of(run), l.inputs, l.outputs, l.ld_output};
+    Matrix weights = {l.weights.of(run), l.ld_output};
     Accumulators<T> acc;
-    product<T, true, false, false>(source, weights, m0, n0, 0, l.inputs, acc, nullptr);
+    product<T, true, false, false>(source, weights, m0, l.rows, n0, l.outputs, 0, l.inputs, l.inputs, acc, nullptr);
 
     const float* bias = l.bias.of(run);
     float* output = l.output.of(run);
     const float* score_weights = l.score_weights.of(run);
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int row = (warp / T::COLUMNS) * T::WM + (lane >> 2);
-    int column = n0 + (warp % T::COLUMNS) * T::WN + 2 * (lane & 3);
+    int row = first_row<T>(), column = n0 + first_column<T>();
     float* shared = reinterpret_cast<float*>(dynamic_shared);
 #pragma unroll
     for (int m = 0; m < T::MT; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            int r = row + 16 * m + 8 * half;
+            int r = row + 16 * m + half;
             float score = 0.f;
 #pragma unroll
             for (int n = 0; n < T::NT; ++n) {
@@ -93,13 +92,13 @@ __device__ inline const u32* partners(const Pairs& pairs, int run) {
 template <class T> __device__ void layer_of_matrix(const LayerTask& t) {
     const Layer& l = t.roles[t.task.role()];
     int run = t.task.run();
-    Matrix input = {l.input.of(run), l.rows, l.inputs, l.ld_input};
+    Matrix input = {l.input.of(run), l.ld_input};
     layer<T>(input, l, run);
 }
 template <class T> __device__ void layer_of_pairs(const LayerTask& t) {
     const Layer& l = t.roles[0];
     int run = t.task.run();
-    PairSum input = {l.input.of(run), l.q.of(run), l.inputs, l.ld_input, t.pairs, partners(t.pairs, run)};
+    PairSum input = {l.input.of(run), l.q.of(run), l.ld_input, t.pairs, partners(t.pairs, run)};
     layer<T>(input, l, run);
 }
 
@@ -131,12 +130,12 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
     int steps = (w.rows + T::K - 1) / T::K;
     int from = (int)((long long)steps * piece / w.pieces) * T::K;
     int to = (int)((long long)steps * (piece + 1) / w.pieces) * T::K;
-    typedef Operand<T, G, false, T::N, T::B_DEPTH> OperandB;
+    typedef Operand<T, G, false, false> OperandB;
     ColumnSums sums[OperandB::UNITS];
 #pragma unroll
     for (int unit = 0; unit < OperandB::UNITS; ++unit) sums[unit].plain = sums[unit].weighted = zero4();
     Accumulators<T> acc;
-    product<T, false, false, true>(input, gradient, m0, n0, from, to, acc, sums);
+    product<T, false, false, true>(input, gradient, m0, w.inputs, n0, w.outputs, from, to, w.rows, acc, sums);
 
     float* result = w.result.of(run) + (u64)piece * w.inputs * w.ld_output;
     for_each_pair<T>(acc, [&](int row, int column, float a, float b) {
@@ -178,19 +177,19 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
 }
 
 __device__ inline Matrix stored_input(const WeightGradient& w, int run) {
-    Matrix m = {w.input.of(run), w.rows, w.inputs, w.ld_input};
+    Matrix m = {w.input.of(run), w.ld_input};
     return m;
 }
 __device__ inline PairSum pair_input(const WeightGradientTask& t, const WeightGradient& w, int run) {
-    PairSum s = {w.input.of(run), w.q.of(run), w.inputs, w.ld_input, t.pairs, partners(t.pairs, run)};
+    PairSum s = {w.input.of(run), w.q.of(run), w.ld_input, t.pairs, partners(t.pairs, run)};
     return s;
 }
 __device__ inline Matrix stored_gradient(const WeightGradient& w, int run) {
-    Matrix m = {w.gradient.of(run), w.rows, w.outputs, w.ld_output};
+    Matrix m = {w.gradient.of(run), w.ld_output};
     return m;
 }
 __device__ inline ScoreGradient score_gradient(const WeightGradient& w, int run) {
-    ScoreGradient s = {w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.rows, w.outputs, w.ld_output};
+    ScoreGradient s = {w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.ld_output};
     return s;
 }
 
@@ -215,8 +214,8 @@ template <class T, class G>
 __device__ bool input_product(const G& gradient, const InputGradient& g, int run, Accumulators<T>& acc) {
     int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
     if (m0 >= g.rows || n0 >= g.inputs) return false;
-    Matrix weights = {g.weights.of(run), g.inputs, g.columns, g.ld_output};
-    product<T, true, true, false>(gradient, weights, m0, n0, 0, g.columns, acc, nullptr);
+    Matrix weights = {g.weights.of(run), g.ld_output};
+    product<T, true, true, false>(gradient, weights, m0, g.rows, n0, g.inputs, 0, g.columns, g.columns, acc, nullptr);
     return true;
 }
 
@@ -229,12 +228,12 @@ template <class T> __device__ void store_input_gradient(const InputGradient& g, 
         u64 at = (u64)(m0 + row) * g.ld_input + n0 + column;
         float2 output = load2(below + at);
         *reinterpret_cast<float2*>(result + at) =
-            make_float2(a * slope_at_output(output.x), b * slope_at_output(output.y));
+            make_float2(times_slope(a, output.x), times_slope(b, output.y));
     });
 }
 
-__device__ inline float2 times_slope(float a, float b, float2 p, float2 q) {
-    return make_float2(a * slope_at_output(activate(p.x + q.x)), b * slope_at_output(activate(p.y + q.y)));
+__device__ inline float2 times_pair_slope(float a, float b, float2 p, float2 q) {
+    return make_float2(times_slope(a, activate(p.x + q.x)), times_slope(b, activate(p.y + q.y)));
 }
 
 // Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes parts of its
@@ -245,23 +244,23 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
     float *p_result = g.result.of(run), *q_result = g.q_result.of(run);
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     int eighth = lane >> 2, warp_row = warp / T::COLUMNS;
-    int column = blockIdx.y * T::N + (warp % T::COLUMNS) * T::WN + 2 * (lane & 3);
+    int column = blockIdx.y * T::N + first_column<T>();
     int group = (blockIdx.x * T::M + warp_row * T::WM) >> 4;
     u64 ld = g.ld_input;
     if (pairs.layout == PAIRED) {
         const u32* partner = partners(pairs, run);
 #pragma unroll
         for (int m = 0; m < T::MT; ++m) {
-            Pair joint = locate(pairs, partner, (group + m) * 16 + eighth);
-            Pair marginal = locate(pairs, partner, (group + m) * 16 + 8 + eighth);
+            Pair joint = locate(pairs, partner, (group + m) * 16 + 2 * eighth);
+            Pair marginal = locate(pairs, partner, (group + m) * 16 + 2 * eighth + 1);
             if (!joint.valid) continue;
 #pragma unroll
             for (int n = 0; n < T::NT; ++n) {
                 int c = column + 8 * n;
                 if (c >= g.inputs) continue;
                 float2 px = load2(p + joint.i * ld + c);
-                float2 a = times_slope(acc.c[m][n][0], acc.c[m][n][1], px, load2(q + joint.j * ld + c));
-                float2 b = times_slope(acc.c[m][n][2], acc.c[m][n][3], px, load2(q + marginal.j * ld + c));
+                float2 a = times_pair_slope(acc.c[m][n][0], acc.c[m][n][1], px, load2(q + joint.j * ld + c));
+                float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], px, load2(q + marginal.j * ld + c));
                 *reinterpret_cast<float2*>(p_result + joint.i * ld + c) = make_float2(a.x + b.x, a.y + b.y);
                 *reinterpret_cast<float2*>(q_result + joint.j * ld + c) = a;
                 *reinterpret_cast<float2*>(q_result + g.part_stride + marginal.j * ld + c) = b;
@@ -270,7 +269,7 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
         return;
     }
     int tile = blockIdx.x, tile_i = tile / pairs.tiles, tile_j = tile % pairs.tiles;
-    int j0 = tile_j * 16 + eighth, j1 = j0 + 8;
+    int j0 = tile_j * 16 + 2 * eighth, j1 = j0 + 1;
     float2* shared = reinterpret_cast<float2*>(dynamic_shared);
 #pragma unroll
     for (int n = 0; n < T::NT; ++n) {
@@ -284,8 +283,8 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
         for (int m = 0; m < T::MT; ++m) {
             int i = (tile_i << pairs.block_bits) + warp_row * T::MT + m;
             float2 px = load2(p + (u64)min(i, pairs.n - 1) * ld + safe);
-            float2 a = times_slope(acc.c[m][n][0], acc.c[m][n][1], px, q0);
-            float2 b = times_slope(acc.c[m][n][2], acc.c[m][n][3], px, q1);
+            float2 a = times_pair_slope(acc.c[m][n][0], acc.c[m][n][1], px, q0);
+            float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], px, q1);
             sum0.x += a.x; sum0.y += a.y;
             sum1.x += b.x; sum1.y += b.y;
             float x = a.x + b.x, y = a.y + b.y;
@@ -298,18 +297,18 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
                 *reinterpret_cast<float2*>(p_result + tile_j * g.part_stride + i * ld + c) = make_float2(x, y);
         }
         if (T::ROWS > 1 && warp_row > 0) {
-            float2* mine = shared + ((warp_row - 1) * 16 + eighth) * (T::N / 2);
+            float2* mine = shared + ((warp_row - 1) * 16 + 2 * eighth) * (T::N / 2);
             int at = ((warp % T::COLUMNS) * T::WN + 8 * n) / 2 + (lane & 3);
             mine[at] = sum0;
-            mine[8 * (T::N / 2) + at] = sum1;
+            mine[T::N / 2 + at] = sum1;
         }
         if (T::ROWS > 1) __syncthreads();
         if (warp_row == 0 && inside) {
             int at = ((warp % T::COLUMNS) * T::WN + 8 * n) / 2 + (lane & 3);
 #pragma unroll
             for (int other = 0; other < T::ROWS - 1; ++other) {
-                float2 a = shared[(other * 16 + eighth) * (T::N / 2) + at];
-                float2 b = shared[(other * 16 + eighth + 8) * (T::N / 2) + at];
+                float2 a = shared[(other * 16 + 2 * eighth) * (T::N / 2) + at];
+                float2 b = shared[(other * 16 + 2 * eighth + 1) * (T::N / 2) + at];
                 sum0.x += a.x; sum0.y += a.y;
                 sum1.x += b.x; sum1.y += b.y;
             }
@@ -330,11 +329,11 @@ __device__ void input_gradient_pairs(const G& gradient, const InputGradientTask&
     if (input_product<T>(gradient, g, run, acc)) reduce_pair_gradient<T>(g, t.pairs, run, acc);
 }
 __device__ inline Matrix stored_gradient(const InputGradient& g, int run) {
-    Matrix m = {g.gradient.of(run), g.rows, g.columns, g.ld_output};
+    Matrix m = {g.gradient.of(run), g.ld_output};
     return m;
 }
 __device__ inline ScoreGradient score_gradient(const InputGradient& g, int run) {
-    ScoreGradient s = {g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.rows, g.columns, g.ld_output};
+    ScoreGradient s = {g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.ld_output};
     return s;
 }
 
@@ -355,10 +354,11 @@ template <class T, bool A_ALONG, bool B_ALONG> __device__ void plain_product(con
     int run = t.task.run();
     int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
     if (m0 >= p.rows || n0 >= p.columns) return;
-    Matrix a = {p.a.of(run), A_ALONG ? p.rows : p.depth, A_ALONG ? p.depth : p.rows, p.ld_a};
-    Matrix b = {p.b.of(run), B_ALONG ? p.columns : p.depth, B_ALONG ? p.depth : p.columns, p.ld_b};
+    Matrix a = {p.a.of(run), p.ld_a}, b = {p.b.of(run), p.ld_b};
+    // Where rows are read along columns, they are there up to a multiple of 4.
+    int m_limit = A_ALONG ? p.rows : (p.rows + 3) / 4 * 4;
     Accumulators<T> acc;
-    product<T, A_ALONG, B_ALONG, false>(a, b, m0, n0, 0, p.depth, acc, nullptr);
+    product<T, A_ALONG, B_ALONG, false>(a, b, m0, m_limit, n0, p.columns, 0, p.depth, p.depth, acc, nullptr);
     float* result = p.result.of(run);
     for_each_pair<T>(acc, [&](int row, int column, float x, float y) {
         if (m0 + row < p.rows && n0 + column < p.ld_result)
@@ -392,11 +392,10 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
     int n = e.pairs.n;
     if (i >= n) return;
     const u32* partner = partners(e.pairs, run);
-    int to = e.pairs.shift ? (i + 1) % n : (int)partner[i];
+    int to = partner_of(e.pairs, partner, i);
     int from = e.pairs.shift ? (i + n - 1) % n : (int)partner[n + i];
     const float *g = e.g.of(run), *h = e.h.of(run), *s = e.gradient.of(run);
-    float joint = s[(i >> 3) * 16 + (i & 7)], out = s[(i >> 3) * 16 + 8 + (i & 7)];
-    float in = s[(from >> 3) * 16 + 8 + (from & 7)];
+    float joint = s[2 * i], out = s[2 * i + 1], in = s[2 * from + 1];
     u64 own = (u64)i * e.ld;
     for (int k = lane; k < e.width; k += 32) {
         e.g_result.of(run)[own + k] = joint * h[own + k] + out * h[(u64)to * e.ld + k];
@@ -430,7 +429,7 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
     ENTRY(weights_matrix_parts_##suffix, Size, WeightGradientTask) { \
         const WeightGradient& w = t.roles[t.task.role()]; \
         int run = t.task.run(); \
-        PartSum parts = {w.gradient.of(run), w.rows, w.outputs, w.ld_output, w.parts, w.part_stride}; \
+        PartSum parts = {w.gradient.of(run), w.ld_output, w.parts, w.part_stride}; \
         weight_gradient<Size>(stored_input(w, run), parts, w, run); \
     } \
     ENTRY(inputs_matrix_stored_##suffix, Size, InputGradientTask) { \

@@ -3,24 +3,25 @@
 // and read again never exists.
 
 // ---- one 16-deep multiply-add of a warp, in the precision asked for ----
-// A lane holds four consecutive depths (k = 4 t .. 4 t + 3, t = lane % 4) of each row it owns. The
-// instruction's own order of depths differs, but any order will do if both operands share it.
+// A lane takes part with four consecutive depths (k = 4 t .. 4 t + 3, t = lane % 4) of two
+// neighbouring rows of A and one of B. The instruction's own order of depths and rows differs, but
+// any order will do if both operands, and what is done with the result, agree on it.
 
-__device__ inline u32 tf32(float x) {
-    u32 r;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
-    return r;
-}
-__device__ inline void mma_tf32(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+// Rounds to the 11 bits that the tensor cores look at: half a unit is added, they cut off the rest.
+__device__ inline u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
+
+__device__ inline void mma_tf32(float (&c)[4], uint4 a, u32 b0, u32 b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// In shared memory, A lies as the instruction takes it: STEPS x 32 lanes of 16 bytes for 16 rows.
+// B lies in rows of four packed numbers.
 #if PRECISION == 2
+const int STEPS = 1;
 typedef uint2 Packed;
-typedef uint2 Fragment;
 __device__ inline u32 bf16_pair(float low, float high) {
     u32 r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -29,52 +30,72 @@ __device__ inline u32 bf16_pair(float low, float high) {
 __device__ inline Packed pack(float a, float b, float c, float d) {
     return make_uint2(bf16_pair(a, b), bf16_pair(c, d));
 }
-__device__ inline Fragment fragment(Packed p) { return p; }
-__device__ inline void multiply_add(float (&c)[4], Fragment a0, Fragment a1, Fragment b) {
+__device__ inline void store_a(uint4* to, float4 even, float4 odd) {
+    to[0] = make_uint4(bf16_pair(even.x, even.y), bf16_pair(odd.x, odd.y),
+                       bf16_pair(even.z, even.w), bf16_pair(odd.z, odd.w));
+}
+struct FragmentA { uint4 a; };
+typedef Packed FragmentB;
+__device__ inline FragmentA fragment_a(const uint4* from) { return {from[0]}; }
+__device__ inline FragmentB fragment_b(Packed p) { return p; }
+__device__ inline void multiply_add(float (&c)[4], const FragmentA& a, const FragmentB& b) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0.x), "r"(a1.x), "r"(a0.y), "r"(a1.y), "r"(b.x), "r"(b.y));
+        : "r"(a.a.x), "r"(a.a.y), "r"(a.a.z), "r"(a.a.w), "r"(b.x), "r"(b.y));
 }
-#elif PRECISION == 1
+#else
+const int STEPS = 2;
 typedef uint4 Packed;
-typedef uint4 Fragment;
+#if PRECISION == 1
+__device__ inline u32 number(float x) { return tf32(x); }
+#else
+__device__ inline u32 number(float x) { return __float_as_uint(x); }
+#endif
 __device__ inline Packed pack(float a, float b, float c, float d) {
-    return make_uint4(tf32(a), tf32(b), tf32(c), tf32(d));
+    return make_uint4(number(a), number(b), number(c), number(d));
 }
-__device__ inline Fragment fragment(Packed p) { return p; }
-__device__ inline void multiply_add(float (&c)[4], Fragment a0, Fragment a1, Fragment b) {
-    mma_tf32(c, a0.x, a1.x, a0.y, a1.y, b.x, b.y);
-    mma_tf32(c, a0.z, a1.z, a0.w, a1.w, b.z, b.w);
+__device__ inline void store_a(uint4* to, float4 even, float4 odd) {
+    to[0] = pack(even.x, odd.x, even.y, odd.y);
+    to[32] = pack(even.z, odd.z, even.w, odd.w);
+}
+#if PRECISION == 1
+struct FragmentA { uint4 step[2]; };
+typedef Packed FragmentB;
+__device__ inline FragmentA fragment_a(const uint4* from) { return {{from[0], from[32]}}; }
+__device__ inline FragmentB fragment_b(Packed p) { return p; }
+__device__ inline void multiply_add(float (&c)[4], const FragmentA& a, const FragmentB& b) {
+    mma_tf32(c, a.step[0], b.x, b.y);
+    mma_tf32(c, a.step[1], b.z, b.w);
 }
 #else
 // fp32 as two tf32 numbers, x = big + small to 2^-22: big big + big small + small big.
-typedef uint4 Packed;
-struct Fragment { uint4 big, small; };
-__device__ inline Packed pack(float a, float b, float c, float d) {
-    return make_uint4(__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d));
-}
+struct Split { uint4 big, small; };
 __device__ inline void split(u32 x, u32& big, u32& small) {
-    big = tf32(__uint_as_float(x));
+    big = tf32(__uint_as_float(x)) & 0xffffe000u;
     small = tf32(__uint_as_float(x) - __uint_as_float(big));
 }
-__device__ inline Fragment fragment(Packed p) {
-    Fragment f;
+__device__ inline Split split(uint4 p) {
+    Split f;
     split(p.x, f.big.x, f.small.x);
     split(p.y, f.big.y, f.small.y);
     split(p.z, f.big.z, f.small.z);
     split(p.w, f.big.w, f.small.w);
     return f;
 }
-__device__ inline void multiply_add_parts(float (&c)[4], uint4 a0, uint4 a1, uint4 b) {
-    mma_tf32(c, a0.x, a1.x, a0.y, a1.y, b.x, b.y);
-    mma_tf32(c, a0.z, a1.z, a0.w, a1.w, b.z, b.w);
+struct FragmentA { Split step[2]; };
+typedef Split FragmentB;
+__device__ inline FragmentA fragment_a(const uint4* from) { return {{split(from[0]), split(from[32])}}; }
+__device__ inline FragmentB fragment_b(Packed p) { return split(p); }
+__device__ inline void multiply_add(float (&c)[4], const FragmentA& a, const FragmentB& b) {
+    mma_tf32(c, a.step[0].small, b.big.x, b.big.y);
+    mma_tf32(c, a.step[1].small, b.big.z, b.big.w);
+    mma_tf32(c, a.step[0].big, b.small.x, b.small.y);
+    mma_tf32(c, a.step[1].big, b.small.z, b.small.w);
+    mma_tf32(c, a.step[0].big, b.big.x, b.big.y);
+    mma_tf32(c, a.step[1].big, b.big.z, b.big.w);
 }
-__device__ inline void multiply_add(float (&c)[4], const Fragment& a0, const Fragment& a1, const Fragment& b) {
-    multiply_add_parts(c, a0.small, a1.small, b.big);
-    multiply_add_parts(c, a0.big, a1.big, b.small);
-    multiply_add_parts(c, a0.big, a1.big, b.big);
-}
+#endif
 #endif
 
 // ---- tiles ----
@@ -85,11 +106,10 @@ template <int WM_, int WN_, int ROWS_, int COLUMNS_, int DEPTH_> struct Tile {
     static const int M = WM * ROWS, N = WN * COLUMNS, K = 16 * DEPTH;
     static const int THREADS = 32 * ROWS * COLUMNS;
     static const int MT = WM / 16, NT = WN / 8;
-    // 16 depths of a row are four packed numbers; an odd group between depths keeps stores of
-    // neighbouring depths in different banks.
-    static const int A_DEPTH = M * 4 + 4, B_DEPTH = N * 4 + 4;
+    // Bytes of 16 depths; half a bank cycle more keeps stores of neighbouring depths apart.
+    static const int A_DEPTH = M * 32 * STEPS + 64, B_DEPTH = N * 32 * STEPS + 64;
     static const int STAGE = DEPTH * (A_DEPTH + B_DEPTH);
-    static const int BYTES = 2 * STAGE * (int)sizeof(Packed);
+    static const int BYTES = 2 * STAGE;
 };
 #if PRECISION == 0
 typedef Tile<64, 32, 2, 4, 1> Large;
@@ -99,204 +119,248 @@ typedef Tile<64, 64, 2, 4, 1> Large;
 typedef Tile<16, 32, 2, 2, 4> Small;
 
 // ---- operands ----
-// A source is a matrix, rows x columns, zero outside its bounds. A row is looked up once; four
-// consecutive columns of it are fetched, and finished later, when they have arrived.
+// A source is a matrix of which four consecutive columns are fetched, and finished later, when they have
+// arrived: of a single row that was looked up before, or of four consecutive rows, the first one's number a
+// multiple of 4. ZERO: rows from `limit` on are zero; otherwise they may be anything finite.
+
+__device__ inline const float* at(const float* data, int row, int ld) {
+    return (const float*)((const char*)data + (u64)(u32)row * (u32)(4 * ld));
+}
 
 struct Matrix {
     const float* data;
-    int rows, columns, ld;
+    int ld;
     typedef const float* Row;
-    typedef float4 Raw;
-    __device__ Row row(int r) const { return r < rows ? data + (u64)r * ld : nullptr; }
-    __device__ void rows4(int r, Row (&out)[4]) const {
+    typedef float4 One;
+    struct Four { float4 v[4]; };
+    __device__ Row row(int r) const { return at(data, r, ld); }
+    __device__ One fetch(const Row& row, int column) const { return load4(row + column); }
+    __device__ float4 finish(const One& one) const { return one; }
+    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+        Four four;
 #pragma unroll
-        for (int k = 0; k < 4; ++k) out[k] = row(r + k);
+        for (int k = 0; k < 4; ++k) {
+            if (ZERO) four.v[k] = r + k < limit ? load4(at(data, r + k, ld) + column) : zero4();
+            else four.v[k] = load4(at(data, min(r + k, limit - 1), ld) + column);
+        }
+        return four;
     }
-    __device__ Raw fetch(const Row& row, int column) const {
-        return row && column < columns ? load4(row + column) : zero4();
-    }
-    __device__ float4 finish(const Raw& raw) const { return raw; }
-    __device__ float4 weighted(const Raw& raw) const { return zero4(); }
+    __device__ float4 finish(const Four& four, int k) const { return four.v[k]; }
+    __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
 };
 
 // The first layer of a network over pairs: act(P_i + Q_j), never stored.
 struct PairSum {
     const float *p, *q;
-    int columns, ld;
+    int ld;
     Pairs pairs;
     const u32* partner;
     struct Row { const float *p, *q; };
-    struct Raw { float4 p, q; };
-    __device__ Row row(int r) const {
-        Row row = {nullptr, nullptr};
-        if (r < pairs.rows) {
-            Pair pair = locate(pairs, partner, r);
-            row.p = p + (u64)pair.i * ld;
-            row.q = q + (u64)pair.j * ld;
-        }
-        return row;
-    }
-    __device__ void rows4(int r, Row (&out)[4]) const {
-        if (pairs.layout == ALL_PAIRS) {
-            // Four rows of a group have the same x and consecutive ys.
-            out[0] = row(r);
-            int j = r < pairs.rows ? (int)((out[0].q - q) / ld) : 0;
-#pragma unroll
-            for (int k = 1; k < 4; ++k) {
-                out[k].p = out[0].p;
-                out[k].q = out[0].q ? q + (u64)min(j + k, pairs.n - 1) * ld : nullptr;
-            }
-        } else {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) out[k] = row(r + k);
-        }
-    }
-    __device__ Raw fetch(const Row& row, int column) const {
-        Raw raw = {zero4(), zero4()};
-        if (row.p && column < columns) {
-            raw.p = load4(row.p + column);
-            raw.q = load4(row.q + column);
-        }
-        return raw;
-    }
-    __device__ float4 finish(const Raw& raw) const {
-        float4 z = raw.p + raw.q;
+    struct One { float4 p, q; };
+    struct Four { float4 p[2], q[4]; };
+    __device__ static float4 activated(float4 p, float4 q) {
+        float4 z = p + q;
         return make_float4(activate(z.x), activate(z.y), activate(z.z), activate(z.w));
     }
-    __device__ float4 weighted(const Raw& raw) const { return zero4(); }
+    __device__ Row row(int r) const {
+        Pair pair = locate(pairs, partner, r);
+        return {at(p, pair.i, ld), at(q, pair.j, ld)};
+    }
+    __device__ One fetch(const Row& row, int column) const {
+        return {load4(row.p + column), load4(row.q + column)};
+    }
+    __device__ float4 finish(const One& one) const { return activated(one.p, one.q); }
+    // Always within the padded rows.
+    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+        Pair first = locate(pairs, partner, min(r, pairs.rows - 4));
+        const float *px = p + column, *qy = q + column;
+        Four four;
+        four.p[0] = load4(at(px, first.i, ld));
+        four.q[0] = load4(at(qy, first.j, ld));
+        if (pairs.layout == ALL_PAIRS) {
+            // One x with consecutive ys.
+            four.p[1] = four.p[0];
+#pragma unroll
+            for (int k = 1; k < 4; ++k) four.q[k] = load4(at(qy, min(first.j + k, pairs.n - 1), ld));
+        } else {
+            // Two xs, each with two ys.
+            int next = min(first.i + 1, pairs.n - 1);
+            four.p[1] = load4(at(px, next, ld));
+            four.q[1] = load4(at(qy, partner_of(pairs, partner, first.i), ld));
+            four.q[2] = load4(at(qy, next, ld));
+            four.q[3] = load4(at(qy, partner_of(pairs, partner, next), ld));
+        }
+        return four;
+    }
+    __device__ float4 finish(const Four& four, int k) const { return activated(four.p[k / 2], four.q[k]); }
+    __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
 };
 
-// The gradient at the last hidden layer: dJ/ds w act'(a).
+// The gradient at the last hidden layer: dJ/ds w act'(a). Its rows are padded to a multiple of 16.
 struct ScoreGradient {
     const float *gradient, *weights, *outputs;
-    int rows, columns, ld;
+    int ld;
     struct Row { const float* a; float g; };
-    struct Raw { float4 a, w; float g; };
-    __device__ Row row(int r) const {
-        Row row = {nullptr, 0.f};
-        if (r < rows) {
-            row.a = outputs + (u64)r * ld;
-            row.g = gradient[r];
-        }
-        return row;
+    struct One { float4 a, w; float g; };
+    struct Four { float4 a[4], w, g; };
+    __device__ static float4 product(float g, float4 w, float4 a) {
+        return make_float4(times_slope(g * w.x, a.x), times_slope(g * w.y, a.y),
+                           times_slope(g * w.z, a.z), times_slope(g * w.w, a.w));
     }
-    __device__ void rows4(int r, Row (&out)[4]) const {
+    __device__ static float component(float4 v, int k) { return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w; }
+    __device__ Row row(int r) const { return {at(outputs, r, ld), gradient[r]}; }
+    __device__ One fetch(const Row& row, int column) const {
+        return {load4(row.a + column), load4(weights + column), row.g};
+    }
+    __device__ float4 finish(const One& one) const { return product(one.g, one.w, one.a); }
+    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+        bool inside = r < limit;
+        int row = inside ? r : 0;
+        Four four;
+        four.g = inside ? load4(gradient + row) : zero4();
+        four.w = load4(weights + column);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) out[k] = row(r + k);
+        for (int k = 0; k < 4; ++k) four.a[k] = load4(at(outputs, row + k, ld) + column);
+        return four;
     }
-    __device__ Raw fetch(const Row& row, int column) const {
-        Raw raw = {zero4(), zero4(), row.g};
-        if (row.a && column < columns) {
-            raw.a = load4(row.a + column);
-            raw.w = load4(weights + column);
-        }
-        return raw;
-    }
-    __device__ float4 finish(const Raw& r) const {
-        return make_float4(r.g * r.w.x * slope_at_output(r.a.x), r.g * r.w.y * slope_at_output(r.a.y),
-                           r.g * r.w.z * slope_at_output(r.a.z), r.g * r.w.w * slope_at_output(r.a.w));
-    }
+    __device__ float4 finish(const Four& four, int k) const { return product(component(four.g, k), four.w, four.a[k]); }
     // What the last layer's weights gather: dJ/ds a.
-    __device__ float4 weighted(const Raw& r) const {
-        return make_float4(r.g * r.a.x, r.g * r.a.y, r.g * r.a.z, r.g * r.a.w);
+    __device__ float4 weighted(const Four& four, int k) const {
+        float g = component(four.g, k);
+        float4 a = four.a[k];
+        return make_float4(g * a.x, g * a.y, g * a.z, g * a.w);
     }
 };
 
 // A sum of equally shaped matrices.
 struct PartSum {
     const float* data;
-    int rows, columns, ld, parts;
+    int ld, parts;
     u64 stride;
-    typedef const float* Row;
-    typedef float4 Raw;
-    __device__ Row row(int r) const { return r < rows ? data + (u64)r * ld : nullptr; }
-    __device__ void rows4(int r, Row (&out)[4]) const {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) out[k] = row(r + k);
-    }
-    __device__ Raw fetch(const Row& row, int column) const {
-        float4 sum = zero4();
-        if (row && column < columns) {
+    struct Four { float4 v[4]; };
+    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+        Four four = {{zero4(), zero4(), zero4(), zero4()}};
+        const float* first = data + column;
 #pragma unroll 4
-            for (int part = 0; part < parts; ++part) sum = sum + load4(row + column + part * stride);
+        for (int part = 0; part < parts; ++part, first += stride) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                if (r + k < limit) four.v[k] = four.v[k] + load4(at(first, r + k, ld));
         }
-        return sum;
+        return four;
     }
-    __device__ float4 finish(const Raw& raw) const { return raw; }
-    __device__ float4 weighted(const Raw& raw) const { return zero4(); }
+    __device__ float4 finish(const Four& four, int k) const { return four.v[k]; }
+    __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
 };
 
 // Sums over the depth of what passes through: bias gradients come from them.
 struct ColumnSums { float4 plain, weighted; };
 
-// A source on its way into shared memory as one operand of a tile. ALONG: its columns are the
-// product's depth. Otherwise its rows are, and blocks of 4 x 4 are turned on the way.
-template <class T, class Source, bool ALONG, int ROWS, int DEPTH_STRIDE> struct Operand {
-    static const int PIECES = ALONG ? ROWS * 4 * T::DEPTH : ROWS * T::DEPTH;
+// A source on its way into shared memory as one operand of a tile: A (IS_A) or B. ALONG: its
+// columns are the product's depth. Otherwise its rows are, and blocks of 4 x 4 are turned on the
+// way. Beyond the last depth B is zero and A anything; beyond the last row both are anything.
+template <class T, class Source, bool IS_A, bool ALONG> struct Operand;
+
+template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, true> {
+    static const int ROWS = IS_A ? T::M : T::N;
+    static const int EACH = IS_A ? 2 : 1;
+    static const int PIECES = ROWS * 4 * T::DEPTH / EACH;
     static const int UNITS = (PIECES + T::THREADS - 1) / T::THREADS;
-    static const int EACH = ALONG ? 1 : 4;
-    typename Source::Raw raw[UNITS * EACH];
-    typename Source::Row rows[ALONG ? UNITS : 1];
+    static_assert(PIECES % T::THREADS == 0, "no thread without work");
+    typename Source::One raw[UNITS * EACH];
+    typename Source::Row rows[UNITS * EACH];
 
-    // Looks up the rows that stay the same over the whole depth.
-    __device__ void begin(const Source& source, int first) {
-        if constexpr (ALONG) {
-#pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit) {
-                int piece = threadIdx.x + unit * T::THREADS;
-                if (PIECES % T::THREADS != 0 && piece >= PIECES) break;
-                rows[unit] = source.row(first + piece / (4 * T::DEPTH));
-            }
-        }
-    }
-
-    __device__ void fetch(const Source& source, int first, int depth) {
+    // Looks up the rows, which stay the same over the whole depth.
+    __device__ void begin(const Source& source, int first, int limit) {
 #pragma unroll
         for (int unit = 0; unit < UNITS; ++unit) {
             int piece = threadIdx.x + unit * T::THREADS;
-            if (PIECES % T::THREADS != 0 && piece >= PIECES) break;
-            if constexpr (ALONG) {
-                raw[unit] = source.fetch(rows[unit], depth + 4 * (piece % (4 * T::DEPTH)));
-            } else {
-                int quarter = piece % 4, block = piece / 4 % (ROWS / 4), deep = piece / ROWS;
-                typename Source::Row four[4];
-                source.rows4(depth + 16 * deep + 4 * quarter, four);
 #pragma unroll
-                for (int k = 0; k < 4; ++k) raw[unit * 4 + k] = source.fetch(four[k], first + 4 * block);
-            }
+            for (int e = 0; e < EACH; ++e)
+                rows[unit * EACH + e] = source.row(min(first + piece / (4 * T::DEPTH) * EACH + e, limit - 1));
         }
     }
 
-    template <bool SUMS> __device__ void store(const Source& source, Packed* shared, ColumnSums* sums) {
+    __device__ void fetch(const Source& source, int first, int limit, int depth, int depth_limit) {
+        // B's numbers beyond the last depth are dropped when they are stored.
+        int column = min(depth + 4 * (int)(threadIdx.x % (4 * T::DEPTH)), depth_limit - 4);
+#pragma unroll
+        for (int k = 0; k < UNITS * EACH; ++k) raw[k] = source.fetch(rows[k], column);
+    }
+
+    template <bool SUMS>
+    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums) {
+        int quarter = threadIdx.x % 4, deep = threadIdx.x / 4 % T::DEPTH;
+        bool inside = IS_A || depth + 16 * deep + 4 * quarter < depth_limit;
+#pragma unroll
+        for (int unit = 0; unit < UNITS; ++unit) {
+            int row = (threadIdx.x + unit * T::THREADS) / (4 * T::DEPTH);
+            if constexpr (IS_A) {
+                uint4* tile = reinterpret_cast<uint4*>(shared + deep * T::A_DEPTH) + (row / 8) * 32 * STEPS;
+                store_a(tile + row % 8 * 4 + quarter, source.finish(raw[unit * 2]), source.finish(raw[unit * 2 + 1]));
+            } else {
+                float4 v = inside ? source.finish(raw[unit]) : zero4();
+                reinterpret_cast<Packed*>(shared + deep * T::B_DEPTH)[row * 4 + quarter] = pack(v.x, v.y, v.z, v.w);
+            }
+        }
+    }
+};
+
+template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, false> {
+    static const int ROWS = IS_A ? T::M : T::N;
+    static const int PIECES = ROWS * T::DEPTH;
+    static const int UNITS = (PIECES + T::THREADS - 1) / T::THREADS;
+    typename Source::Four raw[UNITS];
+
+    __device__ static bool none(int piece) { return PIECES % T::THREADS != 0 && piece >= PIECES; }
+
+    __device__ void begin(const Source& source, int first, int limit) {}
+
+    __device__ void fetch(const Source& source, int first, int limit, int depth, int depth_limit) {
 #pragma unroll
         for (int unit = 0; unit < UNITS; ++unit) {
             int piece = threadIdx.x + unit * T::THREADS;
-            if (PIECES % T::THREADS != 0 && piece >= PIECES) break;
-            if constexpr (ALONG) {
-                int quarter = piece % 4, deep = piece / 4 % T::DEPTH, row = piece / (4 * T::DEPTH);
-                float4 v = source.finish(raw[unit]);
-                shared[deep * DEPTH_STRIDE + row * 4 + quarter] = pack(v.x, v.y, v.z, v.w);
-            } else {
-                int quarter = piece % 4, block = piece / 4 % (ROWS / 4), deep = piece / ROWS;
-                // Odd blocks store their rows in another order: together with an even one they
-                // then fill all banks.
-                bool odd = block & 1;
-                float4 v[4];
+            if (none(piece)) break;
+            int quarter = piece % 4, block = piece / 4 % (ROWS / 4), deep = piece / ROWS;
+            int row = depth + 16 * deep + 4 * quarter, column = min(first + 4 * block, limit - 4);
+            raw[unit] = source.template fetch4<!IS_A>(row, column, depth_limit);
+        }
+    }
+
+    template <bool SUMS>
+    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums) {
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    float4 f = source.finish(raw[unit * 4 + k]);
-                    if constexpr (SUMS) {
-                        sums[unit].plain = sums[unit].plain + f;
-                        sums[unit].weighted = sums[unit].weighted + source.weighted(raw[unit * 4 + k]);
-                    }
-                    v[k] = odd ? make_float4(f.y, f.x, f.w, f.z) : f;
+        for (int unit = 0; unit < UNITS; ++unit) {
+            int piece = threadIdx.x + unit * T::THREADS;
+            if (none(piece)) break;
+            int quarter = piece % 4, block = piece / 4 % (ROWS / 4), deep = piece / ROWS;
+            // Odd blocks store their rows in another order: together with an even one they then
+            // fill all banks.
+            bool odd = block & 1;
+            float4 v[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                v[k] = source.finish(raw[unit], k);
+                if constexpr (SUMS) {
+                    sums[unit].plain = sums[unit].plain + v[k];
+                    sums[unit].weighted = sums[unit].weighted + source.weighted(raw[unit], k);
                 }
-                Packed* to = shared + deep * DEPTH_STRIDE + block * 16 + quarter;
+            }
+            if constexpr (IS_A) {
+                uint4* tile = reinterpret_cast<uint4*>(shared + deep * T::A_DEPTH) + (block / 4) * 32 * STEPS + block % 4 * 8 + quarter;
+                float4 low_even = make_float4(v[0].x, v[1].x, v[2].x, v[3].x), low_odd = make_float4(v[0].y, v[1].y, v[2].y, v[3].y);
+                float4 high_even = make_float4(v[0].z, v[1].z, v[2].z, v[3].z), high_odd = make_float4(v[0].w, v[1].w, v[2].w, v[3].w);
+                store_a(tile + (odd ? 4 : 0), odd ? high_even : low_even, odd ? high_odd : low_odd);
+                store_a(tile + (odd ? 0 : 4), odd ? low_even : high_even, odd ? low_odd : high_odd);
+            } else {
+                Packed* to = reinterpret_cast<Packed*>(shared + deep * T::B_DEPTH) + block * 16 + quarter;
+                Packed x = pack(v[0].x, v[1].x, v[2].x, v[3].x), y = pack(v[0].y, v[1].y, v[2].y, v[3].y);
+                Packed z = pack(v[0].z, v[1].z, v[2].z, v[3].z), w = pack(v[0].w, v[1].w, v[2].w, v[3].w);
                 int turn = odd ? 4 : 0;
-                to[0 ^ turn] = pack(v[0].x, v[1].x, v[2].x, v[3].x);
-                to[4 ^ turn] = pack(v[0].y, v[1].y, v[2].y, v[3].y);
-                to[8 + (0 ^ turn)] = pack(v[0].z, v[1].z, v[2].z, v[3].z);
-                to[8 + (4 ^ turn)] = pack(v[0].w, v[1].w, v[2].w, v[3].w);
+                to[turn] = odd ? y : x;
+                to[4 - turn] = odd ? x : y;
+                to[8 + turn] = odd ? w : z;
+                to[12 - turn] = odd ? z : w;
             }
         }
     }
@@ -306,18 +370,18 @@ template <class T> struct Accumulators { float c[T::MT][T::NT][4]; };
 
 extern __shared__ uint4 dynamic_shared[];
 
-// c = A B^T over depths from..to, with A's rows from m0 and B's from n0 on.
+// c = A B^T over depths from..to, with A's rows from m0 and B's from n0 on. All limits are multiples of
+// 4 where columns are meant.
 template <class T, bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
-__device__ void product(const A& a, const B& b, int m0, int n0, int from, int to,
-                        Accumulators<T>& acc, ColumnSums* sums) {
-    typedef Operand<T, A, A_ALONG, T::M, T::A_DEPTH> OperandA;
-    typedef Operand<T, B, B_ALONG, T::N, T::B_DEPTH> OperandB;
-    Packed* shared = reinterpret_cast<Packed*>(dynamic_shared);
-    OperandA next_a;
-    OperandB next_b;
+__device__ void product(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
+                        int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums) {
+    char* shared = reinterpret_cast<char*>(dynamic_shared);
+    Operand<T, A, true, A_ALONG> next_a;
+    Operand<T, B, false, B_ALONG> next_b;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int g = lane >> 2, t = lane & 3;
-    int warp_row = (warp / T::COLUMNS) * T::WM, warp_column = (warp % T::COLUMNS) * T::WN;
+    const int B_AT = T::DEPTH * T::A_DEPTH;
+    int a_at = (warp / T::COLUMNS) * T::MT * 32 * STEPS + lane;
+    int b_at = ((warp % T::COLUMNS) * T::WN + (lane >> 2)) * 4 + (lane & 3);
 #pragma unroll
     for (int m = 0; m < T::MT; ++m)
 #pragma unroll
@@ -325,58 +389,63 @@ __device__ void product(const A& a, const B& b, int m0, int n0, int from, int to
 #pragma unroll
             for (int e = 0; e < 4; ++e) acc.c[m][n][e] = 0.f;
 
-    next_a.begin(a, m0);
-    next_b.begin(b, n0);
-    next_a.fetch(a, m0, from);
-    next_b.fetch(b, n0, from);
-    next_a.template store<false>(a, shared, nullptr);
-    next_b.template store<SUMS>(b, shared + T::DEPTH * T::A_DEPTH, sums);
+    next_a.begin(a, m0, m_limit);
+    next_b.begin(b, n0, n_limit);
+    next_a.fetch(a, m0, m_limit, from, depth_limit);
+    next_b.fetch(b, n0, n_limit, from, depth_limit);
+    next_a.template store<false>(a, shared, from, depth_limit, nullptr);
+    next_b.template store<SUMS>(b, shared + B_AT, from, depth_limit, sums);
     __syncthreads();
     int stage = 0;
     for (int depth = from; depth < to; depth += T::K) {
         bool more = depth + T::K < to;
         if (more) {
-            next_a.fetch(a, m0, depth + T::K);
-            next_b.fetch(b, n0, depth + T::K);
+            next_a.fetch(a, m0, m_limit, depth + T::K, depth_limit);
+            next_b.fetch(b, n0, n_limit, depth + T::K, depth_limit);
         }
-        const Packed* tile_a = shared + stage * T::STAGE;
-        const Packed* tile_b = tile_a + T::DEPTH * T::A_DEPTH;
+        const char* tile = shared + stage * T::STAGE;
 #pragma unroll
         for (int deep = 0; deep < T::DEPTH; ++deep) {
-            Fragment fa[T::MT][2];
+            const uint4* tile_a = reinterpret_cast<const uint4*>(tile + deep * T::A_DEPTH) + a_at;
+            const Packed* tile_b = reinterpret_cast<const Packed*>(tile + B_AT + deep * T::B_DEPTH) + b_at;
+            FragmentA fa[T::MT];
 #pragma unroll
-            for (int m = 0; m < T::MT; ++m) {
-                const Packed* row = tile_a + deep * T::A_DEPTH + (warp_row + m * 16 + g) * 4 + t;
-                fa[m][0] = fragment(row[0]);
-                fa[m][1] = fragment(row[32]);
-            }
+            for (int m = 0; m < T::MT; ++m) fa[m] = fragment_a(tile_a + m * 32 * STEPS);
 #pragma unroll
             for (int n = 0; n < T::NT; ++n) {
-                Fragment fb = fragment(tile_b[deep * T::B_DEPTH + (warp_column + n * 8 + g) * 4 + t]);
+                FragmentB fb = fragment_b(tile_b[n * 32]);
 #pragma unroll
-                for (int m = 0; m < T::MT; ++m) multiply_add(acc.c[m][n], fa[m][0], fa[m][1], fb);
+                for (int m = 0; m < T::MT; ++m) multiply_add(acc.c[m][n], fa[m], fb);
             }
         }
         if (more) {
             stage ^= 1;
-            next_a.template store<false>(a, shared + stage * T::STAGE, nullptr);
-            next_b.template store<SUMS>(b, shared + stage * T::STAGE + T::DEPTH * T::A_DEPTH, sums);
+            char* next = shared + stage * T::STAGE;
+            next_a.template store<false>(a, next, depth + T::K, depth_limit, nullptr);
+            next_b.template store<SUMS>(b, next + B_AT, depth + T::K, depth_limit, sums);
         }
         __syncthreads();
     }
 }
 
+// Where a lane's results lie in the tile: rows row() + 16 m and the one after, columns
+// column() + 8 n and the one after.
+template <class T> __device__ int first_row() {
+    return (threadIdx.x >> 5) / T::COLUMNS * T::WM + 2 * ((threadIdx.x & 31) >> 2);
+}
+template <class T> __device__ int first_column() {
+    return (threadIdx.x >> 5) % T::COLUMNS * T::WN + 2 * (threadIdx.x & 3);
+}
+
 // Calls f(row, column, c0, c1): two neighbouring columns of a row of the tile, counted from its
 // corner.
 template <class T, class F> __device__ void for_each_pair(const Accumulators<T>& acc, F f) {
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int row = (warp / T::COLUMNS) * T::WM + (lane >> 2);
-    int column = (warp % T::COLUMNS) * T::WN + 2 * (lane & 3);
+    int row = first_row<T>(), column = first_column<T>();
 #pragma unroll
     for (int m = 0; m < T::MT; ++m)
 #pragma unroll
         for (int n = 0; n < T::NT; ++n) {
             f(row + 16 * m, column + 8 * n, acc.c[m][n][0], acc.c[m][n][1]);
-            f(row + 16 * m + 8, column + 8 * n, acc.c[m][n][2], acc.c[m][n][3]);
+            f(row + 16 * m + 1, column + 8 * n, acc.c[m][n][2], acc.c[m][n][3]);
         }
 }
