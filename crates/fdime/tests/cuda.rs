@@ -131,11 +131,27 @@ const PAIRINGS: [(CriticKind, Pairing); 6] = [
 
 /// Same parameters, same batch: loss and gradients agree to 1e-5 in fp32 and 1e-3 in tf32 (1e-2 in bf16),
 /// for every critic, pairing, objective and activation, for shapes that fill tiles and shapes
-/// that do not. With smooth activations gradients are compared as they are. A ReLU within rounding of
-/// its kink is on for one device and off for the other, whatever the kernels; there the difference is
-/// measured against the gradient's joint half, which the marginal half has not cancelled.
+/// that do not. Gradients are measured against their joint half: at the initial weights it all but cancels
+/// with the marginal half, and the rest is as uncertain as each of them. A ReLU within rounding of its kink
+/// is on for one device and off for the other, whatever the kernels, so with ReLU ten times as much is
+/// allowed.
 #[test]
-fn a_pass_agrees_with_the_cpu() {
+fn a_pass_agrees_with_the_cpu_in_fp32() {
+    a_pass_agrees(Precision::Fp32, 1e-5);
+}
+
+#[test]
+fn a_pass_agrees_with_the_cpu_in_tf32() {
+    a_pass_agrees(Precision::Tf32, 1e-3);
+}
+
+#[test]
+fn a_pass_agrees_with_the_cpu_in_bf16() {
+    a_pass_agrees(Precision::Bf16, 1e-2);
+}
+
+fn a_pass_agrees(precision: Precision, allowed: f64) {
+    let Some(engine) = engine(precision) else { return };
     let estimators = [
         "gan-dime",
         "kl-dime",
@@ -194,41 +210,36 @@ fn a_pass_agrees_with_the_cpu() {
     }
     settings.retain(|(plan, _)| plan.check().is_ok());
     let mut failed = Vec::new();
-    for (precision, allowed) in
-        [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3), (Precision::Bf16, 1e-2)]
-    {
-        let Some(engine) = engine(precision) else { return };
-        let (mut smooth, mut kinked) = ((0.0f64, String::new()), (0.0f64, String::new()));
-        for (plan, n) in &settings {
-            let off = off(&engine, plan, *n);
-            let relu = plan.critic.activation == Activation::Relu;
-            let gradient = if relu { off.halves } else { off.gradient };
-            let error = off.value.max(off.estimate).max(gradient);
-            let what = format!(
-                "{} {} {} {:?} {} n={n}: value {:.1e} estimate {:.1e} gradient {:.1e} of halves {:.1e}",
-                plan.critic.kind,
-                plan.pairing,
-                plan.estimator,
-                plan.critic.hidden,
-                plan.critic.activation,
-                off.value,
-                off.estimate,
-                off.gradient,
-                off.halves
-            );
-            // NaN is as far as can be.
-            if !matches!(error.partial_cmp(&allowed), Some(std::cmp::Ordering::Less)) {
-                println!("TOO FAR {precision:?} {what}");
-                failed.push(what.clone());
-            }
-            let worst = if relu { &mut kinked } else { &mut smooth };
-            if error > worst.0 {
-                *worst = (error, what);
-            }
+    let (mut smooth, mut kinked) = ((0.0f64, String::new()), (0.0f64, String::new()));
+    for (plan, n) in &settings {
+        let off = off(&engine, plan, *n);
+        let relu = plan.critic.activation == Activation::Relu;
+        let error = off.value.max(off.estimate).max(off.halves);
+        let what = format!(
+            "{} {} {} {:?} {} n={n}: value {:.1e} estimate {:.1e} gradient {:.1e} of halves {:.1e}",
+            plan.critic.kind,
+            plan.pairing,
+            plan.estimator,
+            plan.critic.hidden,
+            plan.critic.activation,
+            off.value,
+            off.estimate,
+            off.gradient,
+            off.halves
+        );
+        // NaN is as far as can be.
+        let allowed = if relu { 10.0 * allowed } else { allowed };
+        if !matches!(error.partial_cmp(&allowed), Some(std::cmp::Ordering::Less)) {
+            println!("TOO FAR {what}");
+            failed.push(what.clone());
         }
-        println!("{precision:?}: worst smooth {smooth:?}\n{precision:?}: worst ReLU {kinked:?}");
+        let worst = if relu { &mut kinked } else { &mut smooth };
+        if error > worst.0 {
+            *worst = (error, what);
+        }
     }
-    assert!(failed.is_empty(), "{} of {} too far", failed.len(), 3 * settings.len());
+    println!("{precision:?}: worst smooth {smooth:?}\n{precision:?}: worst ReLU {kinked:?}");
+    assert!(failed.is_empty(), "{} of {} too far", failed.len(), settings.len());
 }
 
 /// Statistics of a staircase on both devices: means of 8 runs each lie within 4.5 standard errors

@@ -50,9 +50,10 @@ impl std::str::FromStr for Precision {
 }
 
 /// Sources in the order in which they build on each other.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("kernels/common.cuh"),
     include_str!("kernels/product.cuh"),
+    include_str!("kernels/wgmma.cuh"),
     include_str!("kernels/layers.cu"),
     include_str!("kernels/objective.cu"),
     include_str!("kernels/sample.cu"),
@@ -96,9 +97,16 @@ fn compile_on_all_cores(source: &str, options: &[String]) -> Result<Vec<u8>> {
     compile(source, &split).or_else(|_| compile(source, options))
 }
 
+/// Whether large tiles use Hopper's own instruction, whose code runs on that architecture alone.
+pub(super) fn uses_wgmma(precision: Precision, architecture: u32) -> bool {
+    precision == Precision::Tf32 && architecture == 90
+}
+
 fn options(precision: Precision, activation: Activation, architecture: u32) -> Vec<String> {
+    let wgmma = uses_wgmma(precision, architecture);
     vec![
-        format!("--gpu-architecture=sm_{architecture}"),
+        format!("--gpu-architecture=sm_{architecture}{}", if wgmma { "a" } else { "" }),
+        format!("-DWGMMA={}", i32::from(wgmma)),
         "--std=c++17".into(),
         format!("-DPRECISION={}", precision as i32),
         format!("-DACTIVATION={}", activation as i32),

@@ -138,7 +138,8 @@ impl CudaEngine {
 
     fn cut(&self, runs: usize, steps: usize) -> Cut {
         let multiprocessors = self.device.multiprocessors as usize;
-        Cut { precision: self.precision, runs, multiprocessors, steps }
+        let wgmma = kernels::uses_wgmma(self.precision, self.device.architecture);
+        Cut { precision: self.precision, runs, multiprocessors, steps, wgmma }
     }
 
     /// How many steps to capture for so many runs, and the memory the program then takes.

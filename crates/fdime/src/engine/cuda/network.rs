@@ -5,6 +5,7 @@ use super::abi::{
     WeightGradient,
 };
 use super::program::{Arena, Block, Cut, Launch, Shape, Tile, padded, single};
+use crate::nn::Activation;
 use crate::pairing::Pairing;
 
 /// The network of a critic.
@@ -123,6 +124,7 @@ impl Blocks<'_> {
 struct Hidden {
     weights: Block,
     bias: Block,
+    /// Behind the last layer of ReLUs only which of them are on, 32 in a number's place.
     outputs: Buffer,
     /// The gradient of its outputs before the activation; the last one's is made on the way.
     gradient: Buffer,
@@ -135,6 +137,7 @@ pub(super) struct PairNetwork {
     cut: Cut,
     tile: Tile,
     n: usize,
+    relu: bool,
     pairs: Pairs,
     data: (Buffer, Buffer),
     ld: (usize, usize),
@@ -167,6 +170,7 @@ impl PairNetwork {
     ) -> Self {
         let (n, runs) = (shape.n, cut.runs);
         let widths = &shape.critic.hidden;
+        let relu = shape.critic.activation == Activation::Relu;
         let all = shape.pairing == Pairing::AllPairs;
         let pair_count = if all { n * n } else { 2 * n };
         let tile = cut.tile(pair_count, widths[1], 1);
@@ -196,15 +200,18 @@ impl PairNetwork {
             pieces = cut.pieces(tile, (padded(pair[0]), padded(pair[1])), rows, 1);
             let (weights, bias) =
                 (layout.matrix(pair[0], pair[1], pieces), layout.row(pair[1], pieces));
-            let outputs = layout.arena.floats(rows * weights.ld, runs);
             let last = k + 2 == widths.len();
+            let kept = if last && relu { weights.ld.div_ceil(32) } else { weights.ld };
+            let outputs = layout.arena.floats(rows * kept, runs);
             let gradient =
                 if last { Buffer::default() } else { layout.arena.floats(rows * weights.ld, runs) };
             hidden.push(Hidden { weights, bias, outputs, gradient });
         }
         let last_width = widths[widths.len() - 1];
-        // A column of numbers, stored as a row.
-        let score_weights = layout.row(last_width, pieces);
+        // A column of numbers, stored as a row. Behind ReLUs every tile of the weights before it
+        // makes a piece of its gradient.
+        let before = padded(widths[widths.len() - 2]).div_ceil(tile.rows());
+        let score_weights = layout.row(last_width, if relu { pieces * before } else { pieces });
         let Blocks { blocks, size, .. } = layout;
         let score_parts = padded(last_width).div_ceil(tile.columns(cut.precision));
         let (p_parts, q_parts) = if all { (tiles.1, tiles.0) } else { (1, 2) };
@@ -212,6 +219,7 @@ impl PairNetwork {
             cut: *cut,
             tile,
             n,
+            relu,
             pairs,
             data,
             ld,
@@ -277,6 +285,9 @@ impl PairNetwork {
             if k + 1 == self.hidden.len() {
                 layer.score_weights = parameter(self.score_weights.at);
                 layer.scores = self.scores;
+                if self.relu {
+                    (layer.on, layer.output) = (hidden.outputs, Buffer::default());
+                }
             }
             let kernel = if k == 0 { "layer_of_pairs" } else { "layer_of_matrix" };
             let task = single(pairs, layer);
@@ -300,6 +311,8 @@ impl PairNetwork {
                 gradient,
                 score_weights: parameter(self.score_weights.at),
                 last_outputs: hidden.outputs,
+                weights: parameter(weights.at),
+                bias: parameter(hidden.bias.at),
                 result: weights.gradient,
                 bias_result: hidden.bias.gradient,
                 rows: rows as i32,

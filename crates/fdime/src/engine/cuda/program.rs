@@ -37,6 +37,8 @@ pub(super) struct Cut {
     pub(super) multiprocessors: usize,
     /// Steps that are captured together.
     pub(super) steps: usize,
+    /// Large tiles use Hopper's own instruction (wgmma.cuh).
+    pub(super) wgmma: bool,
 }
 
 /// The two tile sizes of the matrix kernels (product.cuh).
@@ -91,10 +93,14 @@ impl Tile {
         }
     }
 
-    /// Two stages of both operands (`Tile::BYTES`).
-    fn shared(self, precision: Precision) -> u32 {
-        let number = if precision == Precision::Bf16 { 2 } else { 4 };
-        let stage = 16 * number * (self.rows() + self.columns(precision)) + 2 * 64;
+    /// Bytes of shared memory: two stages of both operands (`Tile::BYTES`), or what the sums over a tile
+    /// of pairs take.
+    fn shared(self, cut: &Cut) -> u32 {
+        if self == Tile::Large && cut.wgmma {
+            return 8 * 16 * 256 * 4;
+        }
+        let number = if cut.precision == Precision::Bf16 { 2 } else { 4 };
+        let stage = 16 * number * (self.rows() + self.columns(cut.precision)) + 2 * 64;
         (2 * self.depth() / 16 * stage) as u32
     }
 }
@@ -434,7 +440,7 @@ impl Cut {
             columns.div_ceil(tile.columns(self.precision)),
             self.runs * roles,
         );
-        let (threads, shared) = (tile.threads(), tile.shared(self.precision));
+        let (threads, shared) = (tile.threads(), tile.shared(self));
         Launch::new(format!("{kernel}_{}", tile.suffix()), grid, threads, shared, task)
     }
 

@@ -16,6 +16,7 @@ struct Layer {
     Buffer output;
     Buffer score_weights;  // null: no scores here
     Buffer scores;         // one part for every tile of columns, `rows` long
+    Buffer on;             // in place of the output: which ReLUs are on, a bit each
     int rows, inputs, outputs;
     int ld_input, ld_output;
     int activated;
@@ -40,32 +41,47 @@ __device__ void layer(const Source& source, const Layer& l, int run) {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     int row = first_row<T>(), column = n0 + first_column<T>();
     float* shared = reinterpret_cast<float*>(dynamic_shared);
+    u32* on = reinterpret_cast<u32*>(l.on.of(run));
+    int words = (l.outputs + 31) / 32;
 #pragma unroll
     for (int m = 0; m < T::MT; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             int r = row + 16 * m + half;
             float score = 0.f;
+            u32 bits = 0;
 #pragma unroll
             for (int n = 0; n < T::NT; ++n) {
                 int c = column + 8 * n;
-                if (c >= l.outputs) continue;
                 float a = acc.c[m][n][2 * half], b = acc.c[m][n][2 * half + 1];
-                if (bias) {
-                    float2 add = load2(bias + c);
-                    a += add.x;
-                    b += add.y;
+                if (c < l.outputs) {
+                    if (bias) {
+                        float2 add = load2(bias + c);
+                        a += add.x;
+                        b += add.y;
+                    }
+                    if (l.activated) {
+                        a = activate(a);
+                        b = activate(b);
+                    }
+                    if (score_weights) {
+                        float2 w = load2(score_weights + c);
+                        score += a * w.x + b * w.y;
+                    }
+                    if (output && m0 + r < l.rows)
+                        *reinterpret_cast<float2*>(output + (u64)(m0 + r) * l.ld_output + c) = make_float2(a, b);
                 }
-                if (l.activated) {
-                    a = activate(a);
-                    b = activate(b);
+                if (on) {
+                    // Four lanes have a row's bits; a word is full after four rounds.
+                    bits |= ((a > 0.f ? 1u : 0u) | (b > 0.f ? 2u : 0u)) << (8 * (n % 4) + 2 * (lane & 3));
+                    if (n % 4 == 3) {
+                        bits |= __shfl_xor_sync(~0u, bits, 1);
+                        bits |= __shfl_xor_sync(~0u, bits, 2);
+                        if ((lane & 3) == n / 4 % 4 && (c & ~31) < l.outputs && m0 + r < l.rows)
+                            on[(u64)(m0 + r) * words + c / 32] = bits;
+                        bits = 0;
+                    }
                 }
-                if (score_weights) {
-                    float2 w = load2(score_weights + c);
-                    score += a * w.x + b * w.y;
-                }
-                if (m0 + r < l.rows)
-                    *reinterpret_cast<float2*>(output + (u64)(m0 + r) * l.ld_output + c) = make_float2(a, b);
             }
             if (score_weights) {
                 score += __shfl_xor_sync(~0u, score, 1);
@@ -106,10 +122,11 @@ template <class T> __device__ void layer_of_pairs(const LayerTask& t) {
 struct WeightGradient {
     Buffer input, q;         // the layer's input: stored, or P and Q
     Buffer gradient;         // G, stored, or in parts, or dJ/ds
-    Buffer score_weights, last_outputs;  // what G is made of behind the scores
+    Buffer score_weights, last_outputs;  // what G is made of behind the scores: outputs or their bits
+    Buffer weights, bias;    // this layer's, where G is known by bits only
     Buffer result;           // pieces x inputs x outputs
     Buffer bias_result;      // pieces x outputs; null: no bias
-    Buffer score_result;     // pieces x outputs: the gradient of the last layer's weights
+    Buffer score_result;     // pieces (x tiles of inputs) x outputs: the gradient of the last layer's weights
     int rows, inputs, outputs;
     int ld_input, ld_output;
     int pieces, parts;
@@ -121,6 +138,9 @@ struct WeightGradientTask {
     WeightGradient roles[2];
 };
 
+template <class G> __device__ constexpr bool masked() { return false; }
+template <> __device__ constexpr bool masked<MaskGradient>() { return true; }
+
 template <class T, class A, class G>
 __device__ void weight_gradient(const A& input, const G& gradient, const WeightGradient& w, int run) {
     int column_tiles = (w.outputs + T::N - 1) / T::N;
@@ -130,24 +150,67 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
     int steps = (w.rows + T::K - 1) / T::K;
     int from = (int)((long long)steps * piece / w.pieces) * T::K;
     int to = (int)((long long)steps * (piece + 1) / w.pieces) * T::K;
-    typedef Operand<T, G, false, false> OperandB;
-    ColumnSums sums[OperandB::UNITS];
+    // Four columns and four depths make a unit of work (Operand, WideB).
+    const int PIECES = T::N * T::DEPTH, UNITS = PIECES / T::THREADS;
+    ColumnSums sums[UNITS];
 #pragma unroll
-    for (int unit = 0; unit < OperandB::UNITS; ++unit) sums[unit].plain = sums[unit].weighted = zero4();
+    for (int unit = 0; unit < UNITS; ++unit) sums[unit].plain = sums[unit].weighted = zero4();
     Accumulators<T> acc;
     product<T, false, false, true>(input, gradient, m0, w.inputs, n0, w.outputs, from, to, w.rows, acc, sums);
 
     float* result = w.result.of(run) + (u64)piece * w.inputs * w.ld_output;
+    // Where G lacks the last layer's weights, they come in here.
+    const float* scale = masked<G>() ? w.score_weights.of(run) : nullptr;
     for_each_pair<T>(acc, [&](int row, int column, float a, float b) {
-        if (m0 + row < w.inputs && n0 + column < w.outputs)
-            *reinterpret_cast<float2*>(result + (u64)(m0 + row) * w.ld_output + n0 + column) = make_float2(a, b);
+        if (m0 + row >= w.inputs || n0 + column >= w.outputs) return;
+        float2 s = scale ? load2(scale + n0 + column) : make_float2(1.f, 1.f);
+        *reinterpret_cast<float2*>(result + (u64)(m0 + row) * w.ld_output + n0 + column) = make_float2(a * s.x, b * s.y);
     });
+    float* shared = reinterpret_cast<float*>(dynamic_shared);
+    float4* shared4 = reinterpret_cast<float4*>(dynamic_shared);
+    const int BLOCKS = T::N / 4;
+    if constexpr (masked<G>()) {
+        // The last layer's weights gather dJ/ds a with a = (input W + b) where it is on, so
+        // sum_r dJ/ds a_c = sum_k W_kc U_kc + b_c u_c, U and u being this product and its column sums.
+        const float* weights = w.weights.of(run);
+        int row = m0 + first_row<T>(), column = first_column<T>();
+#pragma unroll
+        for (int n = 0; n < T::NT; ++n) {
+            float x = 0.f, y = 0.f;
+#pragma unroll
+            for (int m = 0; m < T::MT; ++m)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    int r = row + 16 * m + half, c = n0 + column + 8 * n;
+                    if (r >= w.inputs || c >= w.outputs) continue;
+                    float2 v = load2(weights + (u64)r * w.ld_output + c);
+                    x += v.x * acc.c[m][n][2 * half];
+                    y += v.y * acc.c[m][n][2 * half + 1];
+                }
+#pragma unroll
+            for (int step = 4; step < 32; step *= 2) {
+                x += __shfl_xor_sync(~0u, x, step);
+                y += __shfl_xor_sync(~0u, y, step);
+            }
+            if ((threadIdx.x & 31) < 4) {
+                float* to = shared + (threadIdx.x >> 5) / T::COLUMNS * T::N + column + 8 * n;
+                to[0] = x;
+                to[1] = y;
+            }
+        }
+        __syncthreads();
+        float* out = w.score_result.of(run) + (u64)(piece * ((w.inputs + T::M - 1) / T::M) + m0 / T::M) * w.ld_output;
+        for (int c = threadIdx.x; c < T::N && n0 + c < w.outputs; c += T::THREADS) {
+            float sum = 0.f;
+            for (int r = 0; r < T::ROWS; ++r) sum += shared[r * T::N + c];
+            out[n0 + c] = sum;
+        }
+        __syncthreads();
+    }
     if (m0 != 0 || !(w.bias_result.data || w.score_result.data)) return;
     // A unit's sums are over some of the depths: lanes that share columns add up, then depths do.
-    float4* shared = reinterpret_cast<float4*>(dynamic_shared);
-    const int BLOCKS = T::N / 4;
 #pragma unroll
-    for (int unit = 0; unit < OperandB::UNITS; ++unit) {
+    for (int unit = 0; unit < UNITS; ++unit) {
         float* values = &sums[unit].plain.x;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
@@ -155,24 +218,32 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
             values[k] += __shfl_xor_sync(~0u, values[k], 2);
         }
         int part = threadIdx.x + unit * T::THREADS;
-        if (part < OperandB::PIECES && part % 4 == 0) {
+        if (part % 4 == 0) {
             int block = part / 4 % BLOCKS, deep = part / T::N;
-            shared[2 * (deep * BLOCKS + block)] = sums[unit].plain;
-            shared[2 * (deep * BLOCKS + block) + 1] = sums[unit].weighted;
+            shared4[2 * (deep * BLOCKS + block)] = sums[unit].plain;
+            shared4[2 * (deep * BLOCKS + block) + 1] = sums[unit].weighted;
         }
     }
     __syncthreads();
     for (int block = threadIdx.x; block < BLOCKS; block += T::THREADS) {
         float4 plain = zero4(), weighted = zero4();
         for (int deep = 0; deep < T::DEPTH; ++deep) {
-            plain = plain + shared[2 * (deep * BLOCKS + block)];
-            weighted = weighted + shared[2 * (deep * BLOCKS + block) + 1];
+            plain = plain + shared4[2 * (deep * BLOCKS + block)];
+            weighted = weighted + shared4[2 * (deep * BLOCKS + block) + 1];
         }
         int column = n0 + 4 * block;
         if (column >= w.outputs) continue;
         u64 at = (u64)piece * w.ld_output + column;
+        if constexpr (masked<G>()) {
+            float4 bias = load4(w.bias.of(run) + column), s = load4(scale + column);
+            u64 tiles = (w.inputs + T::M - 1) / T::M;
+            float4* out = reinterpret_cast<float4*>(w.score_result.of(run) + piece * tiles * w.ld_output + column);
+            *out = *out + make_float4(bias.x * plain.x, bias.y * plain.y, bias.z * plain.z, bias.w * plain.w);
+            plain = make_float4(plain.x * s.x, plain.y * s.y, plain.z * s.z, plain.w * s.w);
+        } else if (w.score_result.data) {
+            *reinterpret_cast<float4*>(w.score_result.of(run) + at) = weighted;
+        }
         if (w.bias_result.data) *reinterpret_cast<float4*>(w.bias_result.of(run) + at) = plain;
-        if (w.score_result.data) *reinterpret_cast<float4*>(w.score_result.of(run) + at) = weighted;
     }
 }
 
@@ -188,9 +259,15 @@ __device__ inline Matrix stored_gradient(const WeightGradient& w, int run) {
     Matrix m = {w.gradient.of(run), w.ld_output};
     return m;
 }
-__device__ inline ScoreGradient score_gradient(const WeightGradient& w, int run) {
-    ScoreGradient s = {w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.ld_output};
-    return s;
+__device__ inline LastGradient last_gradient(const float* gradient, const float* weights, const float* outputs, int ld) {
+#if ACTIVATION == 0
+    return {gradient, weights, reinterpret_cast<const u32*>(outputs), (ld + 31) / 32};
+#else
+    return {gradient, weights, outputs, ld};
+#endif
+}
+__device__ inline LastGradient score_gradient(const WeightGradient& w, int run) {
+    return last_gradient(w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.ld_output);
 }
 
 // G_below = (G W^T) act'(a_below)
@@ -269,15 +346,17 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
         return;
     }
     int tile = blockIdx.x, tile_i = tile / pairs.tiles, tile_j = tile % pairs.tiles;
-    int j0 = tile_j * 16 + 2 * eighth, j1 = j0 + 1;
+    int j0 = tile_j * 16 + 2 * eighth;
+    // Each row of warps has the same ys with xs of its own: warps x 16 ys x columns.
     float2* shared = reinterpret_cast<float2*>(dynamic_shared);
+    const int ROW = T::N / 2;
 #pragma unroll
     for (int n = 0; n < T::NT; ++n) {
         int c = column + 8 * n;
         bool inside = c < g.inputs;
         int safe = inside ? c : 0;
         float2 q0 = load2(q + (u64)min(j0, pairs.n - 1) * ld + safe);
-        float2 q1 = load2(q + (u64)min(j1, pairs.n - 1) * ld + safe);
+        float2 q1 = load2(q + (u64)min(j0 + 1, pairs.n - 1) * ld + safe);
         float2 sum0 = make_float2(0.f, 0.f), sum1 = sum0;
 #pragma unroll
         for (int m = 0; m < T::MT; ++m) {
@@ -296,26 +375,22 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
             if (eighth == 0 && inside && i < pairs.n)
                 *reinterpret_cast<float2*>(p_result + tile_j * g.part_stride + i * ld + c) = make_float2(x, y);
         }
-        if (T::ROWS > 1 && warp_row > 0) {
-            float2* mine = shared + ((warp_row - 1) * 16 + 2 * eighth) * (T::N / 2);
-            int at = ((warp % T::COLUMNS) * T::WN + 8 * n) / 2 + (lane & 3);
-            mine[at] = sum0;
-            mine[T::N / 2 + at] = sum1;
-        }
-        if (T::ROWS > 1) __syncthreads();
-        if (warp_row == 0 && inside) {
-            int at = ((warp % T::COLUMNS) * T::WN + 8 * n) / 2 + (lane & 3);
+        float2* mine = shared + (warp_row * 16 + 2 * eighth) * ROW + (first_column<T>() + 8 * n) / 2;
+        mine[0] = sum0;
+        mine[ROW] = sum1;
+    }
+    __syncthreads();
+    for (int at = threadIdx.x; at < 16 * ROW; at += T::THREADS) {
+        int j = tile_j * 16 + at / ROW, c = blockIdx.y * T::N + 2 * (at % ROW);
+        float2 sum = make_float2(0.f, 0.f);
 #pragma unroll
-            for (int other = 0; other < T::ROWS - 1; ++other) {
-                float2 a = shared[(other * 16 + 2 * eighth) * (T::N / 2) + at];
-                float2 b = shared[(other * 16 + 2 * eighth + 1) * (T::N / 2) + at];
-                sum0.x += a.x; sum0.y += a.y;
-                sum1.x += b.x; sum1.y += b.y;
-            }
-            u64 part = tile_i * g.part_stride;
-            if (j0 < pairs.n) *reinterpret_cast<float2*>(q_result + part + j0 * ld + c) = sum0;
-            if (j1 < pairs.n) *reinterpret_cast<float2*>(q_result + part + j1 * ld + c) = sum1;
+        for (int row = 0; row < T::ROWS; ++row) {
+            float2 part = shared[row * 16 * ROW + at];
+            sum.x += part.x;
+            sum.y += part.y;
         }
+        if (j < pairs.n && c < g.inputs)
+            *reinterpret_cast<float2*>(q_result + tile_i * g.part_stride + j * ld + c) = sum;
     }
 }
 
@@ -332,9 +407,8 @@ __device__ inline Matrix stored_gradient(const InputGradient& g, int run) {
     Matrix m = {g.gradient.of(run), g.ld_output};
     return m;
 }
-__device__ inline ScoreGradient score_gradient(const InputGradient& g, int run) {
-    ScoreGradient s = {g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.ld_output};
-    return s;
+__device__ inline LastGradient score_gradient(const InputGradient& g, int run) {
+    return last_gradient(g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.ld_output);
 }
 
 // ---- the separable critic's inner products ----
@@ -426,12 +500,6 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
         const WeightGradient& w = t.roles[0]; \
         weight_gradient<Size>(pair_input(t, w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
     } \
-    ENTRY(weights_matrix_parts_##suffix, Size, WeightGradientTask) { \
-        const WeightGradient& w = t.roles[t.task.role()]; \
-        int run = t.task.run(); \
-        PartSum parts = {w.gradient.of(run), w.ld_output, w.parts, w.part_stride}; \
-        weight_gradient<Size>(stored_input(w, run), parts, w, run); \
-    } \
     ENTRY(inputs_matrix_stored_##suffix, Size, InputGradientTask) { \
         const InputGradient& g = t.roles[t.task.role()]; \
         input_gradient_stored<Size>(stored_gradient(g, t.task.run()), g, t.task.run()); \
@@ -454,3 +522,10 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
 
 KERNELS(Large, large)
 KERNELS(Small, small)
+
+ENTRY(weights_matrix_parts_small, Small, WeightGradientTask) {
+    const WeightGradient& w = t.roles[t.task.role()];
+    int run = t.task.run();
+    PartSum parts = {w.gradient.of(run), w.ld_output, w.parts, w.part_stride};
+    weight_gradient<Small>(stored_input(w, run), parts, w, run);
+}

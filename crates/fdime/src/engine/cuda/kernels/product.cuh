@@ -113,6 +113,9 @@ template <int WM_, int WN_, int ROWS_, int COLUMNS_, int DEPTH_> struct Tile {
 };
 #if PRECISION == 0
 typedef Tile<64, 32, 2, 4, 1> Large;
+#elif WGMMA
+// Two groups of four warps, each 64 rows of all columns (wgmma.cuh).
+typedef Tile<16, 256, 8, 1, 1> Large;
 #else
 typedef Tile<64, 64, 2, 4, 1> Large;
 #endif
@@ -120,8 +123,8 @@ typedef Tile<16, 32, 2, 2, 4> Small;
 
 // ---- operands ----
 // A source is a matrix of which four consecutive columns are fetched, and finished later, when they have
-// arrived: of a single row that was looked up before, or of four consecutive rows, the first one's number a
-// multiple of 4. ZERO: rows from `limit` on are zero; otherwise they may be anything finite.
+// arrived: of a single row that was looked up before, or of four rows STRIDE apart. Or two columns of
+// four consecutive rows. ZERO: rows from `limit` on are zero; otherwise they may be anything finite.
 
 __device__ inline const float* at(const float* data, int row, int ld) {
     return (const float*)((const char*)data + (u64)(u32)row * (u32)(4 * ld));
@@ -136,17 +139,26 @@ struct Matrix {
     __device__ Row row(int r) const { return at(data, r, ld); }
     __device__ One fetch(const Row& row, int column) const { return load4(row + column); }
     __device__ float4 finish(const One& one) const { return one; }
-    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+    template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
         Four four;
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            if (ZERO) four.v[k] = r + k < limit ? load4(at(data, r + k, ld) + column) : zero4();
-            else four.v[k] = load4(at(data, min(r + k, limit - 1), ld) + column);
+            int row = r + STRIDE * k;
+            if (ZERO) four.v[k] = row < limit ? load4(at(data, row, ld) + column) : zero4();
+            else four.v[k] = load4(at(data, min(row, limit - 1), ld) + column);
         }
         return four;
     }
     __device__ float4 finish(const Four& four, int k) const { return four.v[k]; }
     __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
+    struct Columns { float2 v[4]; };
+    __device__ Columns fetch_columns(int r, int column, int limit) const {
+        Columns columns;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) columns.v[k] = load2(at(data, min(r + k, limit - 1), ld) + column);
+        return columns;
+    }
+    __device__ float2 finish(const Columns& columns, int k) const { return columns.v[k]; }
 };
 
 // The first layer of a network over pairs: act(P_i + Q_j), never stored.
@@ -170,30 +182,43 @@ struct PairSum {
         return {load4(row.p + column), load4(row.q + column)};
     }
     __device__ float4 finish(const One& one) const { return activated(one.p, one.q); }
-    // Always within the padded rows.
-    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+    // The xs and ys of four consecutive rows, the first one's number a multiple of 4: one x with
+    // consecutive ys (all pairs), or two xs with two ys each.
+    struct Places { int i[2], j[4]; };
+    __device__ Places places(int r) const {
         Pair first = locate(pairs, partner, min(r, pairs.rows - 4));
-        const float *px = p + column, *qy = q + column;
+        int last = pairs.n - 1;
+        if (pairs.layout == ALL_PAIRS)
+            return {{first.i, first.i}, {first.j, min(first.j + 1, last), min(first.j + 2, last), min(first.j + 3, last)}};
+        int next = min(first.i + 1, last);
+        return {{first.i, next}, {first.i, partner_of(pairs, partner, first.i), next, partner_of(pairs, partner, next)}};
+    }
+    // Always within the padded rows.
+    template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
+        static_assert(STRIDE == 1, "consecutive rows");
+        Places at_ = places(r);
         Four four;
-        four.p[0] = load4(at(px, first.i, ld));
-        four.q[0] = load4(at(qy, first.j, ld));
-        if (pairs.layout == ALL_PAIRS) {
-            // One x with consecutive ys.
-            four.p[1] = four.p[0];
+        four.p[0] = load4(at(p, at_.i[0], ld) + column);
+        four.p[1] = at_.i[1] == at_.i[0] ? four.p[0] : load4(at(p, at_.i[1], ld) + column);
 #pragma unroll
-            for (int k = 1; k < 4; ++k) four.q[k] = load4(at(qy, min(first.j + k, pairs.n - 1), ld));
-        } else {
-            // Two xs, each with two ys.
-            int next = min(first.i + 1, pairs.n - 1);
-            four.p[1] = load4(at(px, next, ld));
-            four.q[1] = load4(at(qy, partner_of(pairs, partner, first.i), ld));
-            four.q[2] = load4(at(qy, next, ld));
-            four.q[3] = load4(at(qy, partner_of(pairs, partner, next), ld));
-        }
+        for (int k = 0; k < 4; ++k) four.q[k] = load4(at(q, at_.j[k], ld) + column);
         return four;
     }
     __device__ float4 finish(const Four& four, int k) const { return activated(four.p[k / 2], four.q[k]); }
     __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
+    struct Columns { float2 p[2], q[4]; };
+    __device__ Columns fetch_columns(int r, int column, int limit) const {
+        Places at_ = places(r);
+        Columns columns;
+        columns.p[0] = load2(at(p, at_.i[0], ld) + column);
+        columns.p[1] = at_.i[1] == at_.i[0] ? columns.p[0] : load2(at(p, at_.i[1], ld) + column);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) columns.q[k] = load2(at(q, at_.j[k], ld) + column);
+        return columns;
+    }
+    __device__ float2 finish(const Columns& c, int k) const {
+        return make_float2(activate(c.p[k / 2].x + c.q[k].x), activate(c.p[k / 2].y + c.q[k].y));
+    }
 };
 
 // The gradient at the last hidden layer: dJ/ds w act'(a). Its rows are padded to a multiple of 16.
@@ -213,14 +238,17 @@ struct ScoreGradient {
         return {load4(row.a + column), load4(weights + column), row.g};
     }
     __device__ float4 finish(const One& one) const { return product(one.g, one.w, one.a); }
-    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+    template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
         bool inside = r < limit;
         int row = inside ? r : 0;
+        const float* g = gradient + row;
         Four four;
-        four.g = inside ? load4(gradient + row) : zero4();
+        if (STRIDE == 1) four.g = load4(g);
+        else four.g = make_float4(g[0], g[STRIDE], g[2 * STRIDE], g[3 * STRIDE]);
+        if (!inside) four.g = zero4();
         four.w = load4(weights + column);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) four.a[k] = load4(at(outputs, row + k, ld) + column);
+        for (int k = 0; k < 4; ++k) four.a[k] = load4(at(outputs, row + STRIDE * k, ld) + column);
         return four;
     }
     __device__ float4 finish(const Four& four, int k) const { return product(component(four.g, k), four.w, four.a[k]); }
@@ -232,13 +260,59 @@ struct ScoreGradient {
     }
 };
 
+// The same behind ReLUs, of which only is known which are on: one bit each, 32 columns a word.
+// Seen along its columns it is dJ/ds w or 0; seen across them dJ/ds or 0, w being left to whoever
+// has the sum over all rows.
+struct MaskGradient {
+    const float *gradient, *weights;
+    const u32* on;
+    int words;
+    struct Row { const u32* on; float g; };
+    struct One { float4 w; u32 bits; float g; };
+    struct Four { float g[4]; u32 bits[4]; };
+    __device__ static float4 chosen(u32 bits, float4 v) {
+        return make_float4(bits & 1 ? v.x : 0.f, bits & 2 ? v.y : 0.f, bits & 4 ? v.z : 0.f, bits & 8 ? v.w : 0.f);
+    }
+    __device__ Row row(int r) const { return {on + (u64)r * words, gradient[r]}; }
+    __device__ One fetch(const Row& row, int column) const {
+        return {load4(weights + column), row.on[column >> 5] >> (column & 31), row.g};
+    }
+    __device__ float4 finish(const One& one) const {
+        float4 w = one.w;
+        return chosen(one.bits, make_float4(one.g * w.x, one.g * w.y, one.g * w.z, one.g * w.w));
+    }
+    template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
+        bool inside = r < limit;
+        int row = inside ? r : 0;
+        const u32* first = on + (u64)row * words + (column >> 5);
+        Four four;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            four.g[k] = gradient[row + STRIDE * k];
+            four.bits[k] = inside ? first[STRIDE * k * words] >> (column & 31) : 0;
+        }
+        return four;
+    }
+    __device__ float4 finish(const Four& four, int k) const {
+        float g = four.g[k];
+        return chosen(four.bits[k], make_float4(g, g, g, g));
+    }
+    __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
+};
+#if ACTIVATION == 0
+typedef MaskGradient LastGradient;
+#else
+typedef ScoreGradient LastGradient;
+#endif
+
 // A sum of equally shaped matrices.
 struct PartSum {
     const float* data;
     int ld, parts;
     u64 stride;
     struct Four { float4 v[4]; };
-    template <bool ZERO> __device__ Four fetch4(int r, int column, int limit) const {
+    template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
+        static_assert(STRIDE == 1, "consecutive rows");
         Four four = {{zero4(), zero4(), zero4(), zero4()}};
         const float* first = data + column;
 #pragma unroll 4
@@ -323,7 +397,7 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, fals
             if (none(piece)) break;
             int quarter = piece % 4, block = piece / 4 % (ROWS / 4), deep = piece / ROWS;
             int row = depth + 16 * deep + 4 * quarter, column = min(first + 4 * block, limit - 4);
-            raw[unit] = source.template fetch4<!IS_A>(row, column, depth_limit);
+            raw[unit] = source.template fetch4<!IS_A, 1>(row, column, depth_limit);
         }
     }
 
@@ -373,7 +447,7 @@ extern __shared__ uint4 dynamic_shared[];
 // c = A B^T over depths from..to, with A's rows from m0 and B's from n0 on. All limits are multiples of
 // 4 where columns are meant.
 template <class T, bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
-__device__ void product(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
+__device__ void product_by_warps(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
                         int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums) {
     char* shared = reinterpret_cast<char*>(dynamic_shared);
     Operand<T, A, true, A_ALONG> next_a;
