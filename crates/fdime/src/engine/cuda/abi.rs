@@ -45,6 +45,7 @@ pub(super) struct Layer {
     pub q: Buffer,
     pub weights: Buffer,
     pub bias: Buffer,
+    pub packed: Buffer,
     pub output: Buffer,
     pub score_weights: Buffer,
     pub scores: Buffer,
@@ -87,6 +88,7 @@ pub(super) struct InputGradient {
     pub score_weights: Buffer,
     pub outputs: Buffer,
     pub weights: Buffer,
+    pub packed: Buffer,
     pub below: Buffer,
     pub q: Buffer,
     pub result: Buffer,
@@ -180,6 +182,8 @@ pub(super) struct Section {
     pub first: u64,
     pub parameters: u64,
     pub gradient: Buffer,
+    pub forward: Buffer,
+    pub backward: Buffer,
     pub rows: i32,
     pub columns: i32,
     pub ld: i32,
@@ -187,7 +191,7 @@ pub(super) struct Section {
     pub piece_stride: u64,
 }
 
-pub(super) const MOST_SECTIONS: usize = 48;
+pub(super) const MOST_SECTIONS: usize = 36;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -103,8 +103,8 @@ impl CudaEngine {
             let rows = values.chunks_exact(width).map(|row| [row, &padding].concat());
             rows.flatten().collect()
         };
-        session.write(session.program().x.data, &rows(&batch.x, batch.dims.0, ld.0))?;
-        session.write(session.program().y.data, &rows(&batch.y, batch.dims.1, ld.1))?;
+        session.write(session.program().data[0].0.data, &rows(&batch.x, batch.dims.0, ld.0))?;
+        session.write(session.program().data[0].1.data, &rows(&batch.y, batch.dims.1, ld.1))?;
         if session.program().partner != 0 {
             let mut inverse = vec![0u32; batch.n];
             for (i, &j) in (0u32..).zip(&batch.partner) {
@@ -313,8 +313,8 @@ fn unsupported(plan: &RunPlan) -> Option<String> {
     if layers < 2 && plan.critic.kind != crate::critic::CriticKind::Separable {
         return Some(format!("critic {} has a single hidden layer", plan.critic.kind));
     }
-    if layers > 10 {
-        return Some("the critic has more than 10 hidden layers".into());
+    if layers > 8 {
+        return Some("the critic has more than 8 hidden layers".into());
     }
     let maps = plan.scenario.at(*plan.schedule.levels.first()?).ok()?;
     let (_, _, x_maps, y_maps) = maps.generator();

@@ -78,12 +78,24 @@ impl Network {
         each!(self, network => network.multiply_adds())
     }
 
-    pub(super) fn forward(&self, pairs: Pairs, parameter: Parameter, launches: &mut Vec<Launch>) {
-        each!(self, network => network.forward(pairs, parameter, launches));
+    pub(super) fn forward(
+        &self,
+        data: (Buffer, Buffer),
+        pairs: Pairs,
+        parameter: Parameter,
+        launches: &mut Vec<Launch>,
+    ) {
+        each!(self, network => network.forward(data, pairs, parameter, launches));
     }
 
-    pub(super) fn backward(&self, pairs: Pairs, parameter: Parameter, launches: &mut Vec<Launch>) {
-        each!(self, network => network.backward(pairs, parameter, launches));
+    pub(super) fn backward(
+        &self,
+        data: (Buffer, Buffer),
+        pairs: Pairs,
+        parameter: Parameter,
+        launches: &mut Vec<Launch>,
+    ) {
+        each!(self, network => network.backward(data, pairs, parameter, launches));
     }
 }
 
@@ -92,17 +104,41 @@ struct Blocks<'a> {
     blocks: Vec<Block>,
     size: usize,
     runs: usize,
+    wgmma: bool,
     arena: &'a mut Arena,
 }
 
 impl Blocks<'_> {
+    /// The next block, without gradient.
+    fn block(&self, rows: usize, columns: usize) -> Block {
+        let none = Buffer::default();
+        Block {
+            rows,
+            columns,
+            ld: padded(columns),
+            at: self.size,
+            gradient: none,
+            pieces: 0,
+            piece_stride: 0,
+            forward: none,
+            backward: none,
+        }
+    }
+
     /// A matrix with rows and columns padded.
     fn matrix(&mut self, rows: usize, columns: usize, pieces: usize) -> Block {
         let (padded_rows, ld) = (padded(rows), padded(columns));
         let each = padded_rows * ld;
         let gradient = self.arena.floats(pieces * each, self.runs);
-        let block =
-            Block { rows, columns, ld, at: self.size, gradient, pieces, piece_stride: each };
+        let mut block = Block { gradient, pieces, piece_stride: each, ..self.block(rows, columns) };
+        if self.wgmma {
+            // 16 depths of 256 rows take this many numbers' places (B_STAGE).
+            let packed = |rows: usize, depths: usize| {
+                rows.div_ceil(256) * depths.div_ceil(16) * (4 * (256 * 16 + 32) / 4)
+            };
+            block.forward = self.arena.floats(packed(ld, padded_rows), self.runs);
+            block.backward = self.arena.floats(packed(padded_rows, ld), self.runs);
+        }
         self.size += each;
         self.blocks.push(block);
         block
@@ -111,8 +147,7 @@ impl Blocks<'_> {
     fn row(&mut self, columns: usize, pieces: usize) -> Block {
         let ld = padded(columns);
         let gradient = self.arena.floats(pieces * ld, self.runs);
-        let block =
-            Block { rows: 1, columns, ld, at: self.size, gradient, pieces, piece_stride: ld };
+        let block = Block { gradient, pieces, piece_stride: ld, ..self.block(1, columns) };
         self.size += ld;
         self.blocks.push(block);
         block
@@ -139,7 +174,6 @@ pub(super) struct PairNetwork {
     n: usize,
     relu: bool,
     pairs: Pairs,
-    data: (Buffer, Buffer),
     ld: (usize, usize),
     blocks: Vec<Block>,
     parameter_size: usize,
@@ -161,13 +195,7 @@ pub(super) struct PairNetwork {
 }
 
 impl PairNetwork {
-    pub(super) fn new(
-        shape: &Shape,
-        cut: &Cut,
-        data: (Buffer, Buffer),
-        ld: (usize, usize),
-        arena: &mut Arena,
-    ) -> Self {
+    pub(super) fn new(shape: &Shape, cut: &Cut, ld: (usize, usize), arena: &mut Arena) -> Self {
         let (n, runs) = (shape.n, cut.runs);
         let widths = &shape.critic.hidden;
         let relu = shape.critic.activation == Activation::Relu;
@@ -188,7 +216,7 @@ impl PairNetwork {
 
         let h0 = padded(widths[0]);
         let first_pieces = cut.pieces(Tile::Small, (ld.0.max(ld.1), h0), n, 2);
-        let mut layout = Blocks { blocks: Vec::new(), size: 0, runs, arena };
+        let mut layout = Blocks { blocks: Vec::new(), size: 0, runs, wgmma: cut.wgmma, arena };
         let first = (
             layout.matrix(shape.dims.0, widths[0], first_pieces),
             layout.matrix(shape.dims.1, widths[0], first_pieces),
@@ -221,7 +249,6 @@ impl PairNetwork {
             n,
             relu,
             pairs,
-            data,
             ld,
             blocks,
             first,
@@ -246,11 +273,18 @@ impl PairNetwork {
         3.0 * rows * hidden as f64
     }
 
-    fn forward(&self, pairs: Pairs, parameter: Parameter, launches: &mut Vec<Launch>) {
+    fn forward(
+        &self,
+        data: (Buffer, Buffer),
+        pairs: Pairs,
+        parameter: Parameter,
+        launches: &mut Vec<Launch>,
+    ) {
         let (wx, wy, b) = self.first;
         let half = |input: Buffer, weights: Block, ld: usize, output: Buffer| Layer {
             input,
             weights: parameter(weights.at),
+            packed: weights.forward,
             output,
             rows: self.n as i32,
             inputs: ld as i32,
@@ -259,9 +293,9 @@ impl PairNetwork {
             ld_output: weights.ld as i32,
             ..Layer::default()
         };
-        let mut x_half = half(self.data.0, wx, self.ld.0, self.p);
+        let mut x_half = half(data.0, wx, self.ld.0, self.p);
         x_half.bias = parameter(b.at);
-        let y_half = half(self.data.1, wy, self.ld.1, self.q);
+        let y_half = half(data.1, wy, self.ld.1, self.q);
         let task = Task { roles: 2, pairs, of: [x_half, y_half] };
         let tile = self.cut.tile(self.n, wx.ld, 2);
         launches.push(self.cut.product("layer_of_matrix", tile, (self.n, wx.ld), 2, &task));
@@ -272,6 +306,7 @@ impl PairNetwork {
                 input: if k == 0 { self.p } else { self.hidden[k - 1].outputs },
                 q: self.q,
                 weights: parameter(weights.at),
+                packed: weights.forward,
                 bias: parameter(hidden.bias.at),
                 output: hidden.outputs,
                 rows: rows as i32,
@@ -295,7 +330,13 @@ impl PairNetwork {
         }
     }
 
-    fn backward(&self, pairs: Pairs, parameter: Parameter, launches: &mut Vec<Launch>) {
+    fn backward(
+        &self,
+        data: (Buffer, Buffer),
+        pairs: Pairs,
+        parameter: Parameter,
+        launches: &mut Vec<Launch>,
+    ) {
         let rows = pairs.rows as usize;
         for (k, hidden) in self.hidden.iter().enumerate().rev() {
             let weights = hidden.weights;
@@ -335,6 +376,7 @@ impl PairNetwork {
                 score_weights: parameter(self.score_weights.at),
                 outputs: hidden.outputs,
                 weights: parameter(weights.at),
+                packed: weights.backward,
                 below,
                 q: self.q,
                 result: if k == 0 { self.p_gradient.0 } else { self.hidden[k - 1].gradient },
@@ -369,9 +411,9 @@ impl PairNetwork {
                     ..WeightGradient::default()
                 }
             };
-        let mut x_half = half(self.data.0, wx, self.ld.0, self.p_gradient);
+        let mut x_half = half(data.0, wx, self.ld.0, self.p_gradient);
         x_half.bias_result = b.gradient;
-        let y_half = half(self.data.1, wy, self.ld.1, self.q_gradient);
+        let y_half = half(data.1, wy, self.ld.1, self.q_gradient);
         let task = Task { roles: 2, pairs, of: [x_half, y_half] };
         let size = (self.ld.0.max(self.ld.1), wx.ld);
         launches.push(self.cut.weight_gradient("weights_matrix_parts", Tile::Small, size, &task));
@@ -380,7 +422,6 @@ impl PairNetwork {
 
 /// One of the separable critic's two networks.
 struct Tower {
-    input: Buffer,
     ld: usize,
     /// Every layer's weights, bias, outputs and gradient; the last one's outputs are the embedding.
     layers: Vec<Hidden>,
@@ -402,22 +443,16 @@ pub(super) struct Separable {
 }
 
 impl Separable {
-    pub(super) fn new(
-        shape: &Shape,
-        cut: &Cut,
-        data: (Buffer, Buffer),
-        ld: (usize, usize),
-        arena: &mut Arena,
-    ) -> Self {
+    pub(super) fn new(shape: &Shape, cut: &Cut, ld: (usize, usize), arena: &mut Arena) -> Self {
         let (n, runs) = (shape.n, cut.runs);
         let all = shape.pairing == Pairing::AllPairs;
         let embedding = padded(shape.critic.embedding);
         let tile = cut.tile(n, shape.critic.hidden[0], 2);
         // Rows beyond the last are read by the products over all ys, as zeros.
         let stored_rows = padded(n);
-        let mut layout = Blocks { blocks: Vec::new(), size: 0, runs, arena };
-        let sides = [(shape.dims.0, data.0, ld.0), (shape.dims.1, data.1, ld.1)];
-        let towers = sides.map(|(dim, input, ld)| {
+        let mut layout = Blocks { blocks: Vec::new(), size: 0, runs, wgmma: cut.wgmma, arena };
+        let sides = [(shape.dims.0, ld.0), (shape.dims.1, ld.1)];
+        let towers = sides.map(|(dim, ld)| {
             let mut inputs = dim;
             let widths = shape.critic.hidden.iter().chain([&shape.critic.embedding]);
             let layers = widths
@@ -433,7 +468,7 @@ impl Separable {
                     }
                 })
                 .collect();
-            Tower { input, ld, layers }
+            Tower { ld, layers }
         });
         let Blocks { blocks, size, .. } = layout;
         let rows = if all { n * padded(n) } else { n.div_ceil(8) * 16 };
@@ -474,9 +509,10 @@ impl Separable {
     }
 
     /// The rows that layer `k` of a tower reads, and how many numbers apart they are.
-    fn below(tower: &Tower, k: usize) -> (Buffer, usize) {
+    fn below(&self, data: (Buffer, Buffer), side: usize, k: usize) -> (Buffer, usize) {
+        let tower = &self.towers[side];
         match k {
-            0 => (tower.input, tower.ld),
+            0 => (if side == 0 { data.0 } else { data.1 }, tower.ld),
             _ => (tower.layers[k - 1].outputs, tower.layers[k - 1].weights.ld),
         }
     }
@@ -502,15 +538,22 @@ impl Separable {
         self.cut.product(kernel, tile, (rows, columns), 1, &task)
     }
 
-    fn forward(&self, pairs: Pairs, parameter: Parameter, launches: &mut Vec<Launch>) {
+    fn forward(
+        &self,
+        data: (Buffer, Buffer),
+        pairs: Pairs,
+        parameter: Parameter,
+        launches: &mut Vec<Launch>,
+    ) {
         let (n, e) = (self.n, self.embedding);
         for k in 0..self.depth() {
-            let layer = |tower: &Tower| {
-                let (input, ld) = Self::below(tower, k);
-                let layer = tower.layers[k];
+            let layer = |side: usize| {
+                let (input, ld) = self.below(data, side, k);
+                let layer = self.towers[side].layers[k];
                 Layer {
                     input,
                     weights: parameter(layer.weights.at),
+                    packed: layer.weights.forward,
                     bias: parameter(layer.bias.at),
                     output: layer.outputs,
                     rows: n as i32,
@@ -522,7 +565,7 @@ impl Separable {
                     ..Layer::default()
                 }
             };
-            let task = Task { roles: 2, pairs, of: [0, 1].map(|side| layer(&self.towers[side])) };
+            let task = Task { roles: 2, pairs, of: [0, 1].map(layer) };
             let size = (n, self.towers[0].layers[k].weights.ld);
             launches.push(self.cut.product("layer_of_matrix", self.tile, size, 2, &task));
         }
@@ -545,7 +588,13 @@ impl Separable {
         }
     }
 
-    fn backward(&self, pairs: Pairs, parameter: Parameter, launches: &mut Vec<Launch>) {
+    fn backward(
+        &self,
+        data: (Buffer, Buffer),
+        pairs: Pairs,
+        parameter: Parameter,
+        launches: &mut Vec<Launch>,
+    ) {
         let (n, e) = (self.n, self.embedding);
         if self.all {
             // dJ/dg = S h and dJ/dh = S^T g, S = dJ/ds
@@ -570,9 +619,9 @@ impl Separable {
             launches.push(Launch::new("paired_embedding_gradient", grid, 128, 0, &task));
         }
         for k in (0..self.depth()).rev() {
-            let weight_gradient = |tower: &Tower| {
-                let (input, ld) = Self::below(tower, k);
-                let layer = tower.layers[k];
+            let weight_gradient = |side: usize| {
+                let (input, ld) = self.below(data, side, k);
+                let layer = self.towers[side].layers[k];
                 WeightGradient {
                     input,
                     gradient: layer.gradient,
@@ -587,16 +636,12 @@ impl Separable {
                     ..WeightGradient::default()
                 }
             };
-            let of = [0, 1].map(|side| weight_gradient(&self.towers[side]));
+            let of = [0, 1].map(weight_gradient);
             let inputs = of.iter().map(|role| role.inputs as usize).max().unwrap_or(0);
             let size = (inputs, of[0].outputs as usize);
             let task = Task { roles: 2, pairs, of };
-            launches.push(self.cut.weight_gradient(
-                "weights_matrix_matrix",
-                self.tile,
-                size,
-                &task,
-            ));
+            let kernel = "weights_matrix_matrix";
+            launches.push(self.cut.weight_gradient(kernel, self.tile, size, &task).aside());
             if k == 0 {
                 break;
             }
@@ -605,6 +650,7 @@ impl Separable {
                 InputGradient {
                     gradient: layer.gradient,
                     weights: parameter(layer.weights.at),
+                    packed: layer.weights.backward,
                     below: below.outputs,
                     result: below.gradient,
                     rows: n as i32,

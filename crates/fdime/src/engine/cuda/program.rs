@@ -113,6 +113,8 @@ pub(super) struct Launch {
     pub(super) threads: u32,
     pub(super) shared: u32,
     pub(super) arguments: Vec<u64>,
+    /// Nothing after it waits for it but the end of the step.
+    pub(super) aside: bool,
 }
 
 impl Launch {
@@ -129,7 +131,12 @@ impl Launch {
             let from = std::ptr::from_ref(arguments).cast::<u8>();
             std::ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), size_of::<T>());
         }
-        Launch { kernel: kernel.into(), grid, threads, shared, arguments: words }
+        Launch { kernel: kernel.into(), grid, threads, shared, arguments: words, aside: false }
+    }
+
+    /// To run beside what follows, until the end of the step.
+    pub(super) fn aside(self) -> Self {
+        Launch { aside: true, ..self }
     }
 }
 
@@ -163,6 +170,9 @@ pub(super) struct Block {
     pub(super) gradient: Buffer,
     pub(super) pieces: usize,
     pub(super) piece_stride: usize,
+    /// Packed copies for the products with its rows and with its columns (wgmma.cuh); or none.
+    pub(super) forward: Buffer,
+    pub(super) backward: Buffer,
 }
 
 /// Everything about a program but the memory itself.
@@ -173,8 +183,8 @@ pub(super) struct Program {
     network: Network,
     /// The end of its memory.
     pub(super) end: u64,
-    pub(super) x: Buffer,
-    pub(super) y: Buffer,
+    /// x and y of a step, and of the next one, which is drawn meanwhile.
+    pub(super) data: [(Buffer, Buffer); 2],
     pub(super) ld: (usize, usize),
     pub(super) parameters: Buffer,
     moments: Buffer,
@@ -203,14 +213,15 @@ impl Program {
         let mut arena = Arena { next: start };
         let (n, runs) = (shape.n, cut.runs);
         let ld = (padded(shape.dims.0), padded(shape.dims.1));
-        let (x, y) = (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
+        let mut batch = || (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
+        let data = [batch(), batch()];
         let drawn = matches!(shape.pairing, Pairing::Derangement | Pairing::Permutation);
         let partner = if drawn { arena.bytes((cut.steps * runs * 2 * n * 4) as u64) } else { 0 };
         let network = match shape.critic.kind {
             CriticKind::Separable => {
-                Network::Separable(Separable::new(shape, &cut, (x, y), ld, &mut arena))
+                Network::Separable(Separable::new(shape, &cut, ld, &mut arena))
             }
-            _ => Network::Pair(PairNetwork::new(shape, &cut, (x, y), ld, &mut arena)),
+            _ => Network::Pair(PairNetwork::new(shape, &cut, ld, &mut arena)),
         };
         let parameters = arena.floats(network.parameter_size(), runs);
         let moments = arena.floats(2 * network.parameter_count(), runs);
@@ -240,8 +251,7 @@ impl Program {
             shape: shape.clone(),
             cut,
             needs,
-            x,
-            y,
+            data,
             ld,
             parameters,
             moments,
@@ -309,8 +319,8 @@ impl Program {
     pub(super) fn draw_data(&self, step: usize) -> Launch {
         let n = self.shape.n;
         let task = abi::SampleTask {
-            x: self.x,
-            y: self.y,
+            x: self.data[step % 2].0,
+            y: self.data[step % 2].1,
             specs: self.scenario_specs,
             levels: self.levels,
             base: self.base,
@@ -334,7 +344,8 @@ impl Program {
         }
         let mut launches = Vec::new();
         let parameter = |at: usize| self.parameter(at);
-        self.network.forward(pairs, &parameter, &mut launches);
+        let data = self.data[step % 2];
+        self.network.forward(data, pairs, &parameter, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
         let (blocks, runs) = (objective.blocks as usize, self.cut.runs);
         let threads = OBJECTIVE_THREADS as u32;
@@ -347,12 +358,23 @@ impl Program {
             launches.push(Launch::new("observe_rows", grid, threads, 0, &objective));
         }
         launches.push(Launch::new("score_gradients", (blocks, 1, runs), threads, 0, &objective));
-        self.network.backward(pairs, &parameter, &mut launches);
-        launches.push(self.update(step, objective));
+        self.network.backward(data, pairs, &parameter, &mut launches);
+        let (grid, task) = self.update(step, objective);
+        launches.push(Launch::new("adam", grid, 256, 0, &task));
         launches
     }
 
-    fn update(&self, step: usize, objective: abi::ObjectiveTask) -> Launch {
+    /// Makes the packed copies of the parameters that training begins with.
+    pub(super) fn pack(&self) -> Launch {
+        let (grid, task) = self.update(0, self.objective);
+        Launch::new("pack_parameters", grid, 256, 0, &task)
+    }
+
+    fn update(
+        &self,
+        step: usize,
+        objective: abi::ObjectiveTask,
+    ) -> ((usize, usize, usize), abi::AdamTask) {
         let AdamPlan { learning_rate, beta1, beta2, epsilon, decay } = self.shape.optimizer;
         let mut table = [abi::Section::default(); abi::MOST_SECTIONS];
         let blocks = self.blocks();
@@ -362,6 +384,8 @@ impl Program {
                 first,
                 parameters: block.at as u64,
                 gradient: block.gradient,
+                forward: block.forward,
+                backward: block.backward,
                 rows: block.rows as i32,
                 columns: block.columns as i32,
                 ld: block.ld as i32,
@@ -390,8 +414,7 @@ impl Program {
             table,
         };
         // The last block ends the step: the trace, and the bias of the score.
-        let grid = ((first as usize).div_ceil(256) + 1, self.cut.runs, 1);
-        Launch::new("adam", grid, 256, 0, &task)
+        (((first as usize).div_ceil(256) + 1, self.cut.runs, 1), task)
     }
 
     /// Counts the captured steps as made.

@@ -11,7 +11,8 @@ use crate::train::RunPlan;
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{
-    CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, DevicePtr, DriverError, result,
+    CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError,
+    result,
 };
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -74,7 +75,7 @@ impl<'a> Session<'a> {
     }
 
     /// Seeds, scenarios, objectives and initial parameters of the runs.
-    pub(super) fn load_plans(&self, plans: &[&RunPlan], parameters: &[Vec<f32>]) -> Result<()> {
+    pub(super) fn load_plans(&mut self, plans: &[&RunPlan], parameters: &[Vec<f32>]) -> Result<()> {
         let mut levels = Vec::new();
         let mut scenarios = Vec::new();
         for plan in plans {
@@ -108,7 +109,8 @@ impl<'a> Session<'a> {
             }
             self.write(self.program.parameters.data + 4 * stride * run as u64, &padded)?;
         }
-        Ok(())
+        let pack = self.program.pack();
+        self.launch(&pack)
     }
 
     /// The gradient of a run after a step, in the order of the critic's flat buffer.
@@ -139,6 +141,11 @@ impl<'a> Session<'a> {
 
     /// Begins one kernel.
     pub(super) fn launch(&mut self, launch: &Launch) -> Result<()> {
+        let stream = Arc::clone(&self.device.stream);
+        self.launch_on(launch, &stream)
+    }
+
+    fn launch_on(&mut self, launch: &Launch, stream: &Arc<CudaStream>) -> Result<()> {
         if !self.functions.contains_key(&launch.kernel) {
             let name = &launch.kernel;
             let function = guarded(|| self.module.load_function(name))
@@ -159,29 +166,56 @@ impl<'a> Session<'a> {
                 (x as u32, y as u32, z as u32),
                 (launch.threads, 1, 1),
                 launch.shared,
-                self.device.stream.cu_stream(),
+                stream.cu_stream(),
                 &mut arguments,
             )
         }
         .map_err(|error| failure(format!("kernel {}: {}", launch.kernel, describe(error))))
     }
 
-    /// The captured steps as one graph.
+    /// The captured steps as one graph. What nobody waits for until the end of a step, and the next
+    /// step's data, are drawn up on a branch of their own.
     pub(super) fn capture(&mut self) -> Result<CudaGraph> {
         let steps = self.program.cut.steps;
-        let mut launches: Vec<Launch> = self.program.draw_partners().into_iter().collect();
-        for step in 0..steps {
-            launches.push(self.program.draw_data(step));
-            launches.extend(self.program.train(step));
-        }
-        launches.push(self.program.advance());
-        let stream = Arc::clone(&self.device.stream);
+        let main = Arc::clone(&self.device.stream);
+        let aside = guarded(|| main.fork())?;
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        guarded(|| stream.begin_capture(mode))?;
-        let begun = launches.iter().try_for_each(|launch| self.launch(launch));
-        let graph = guarded(|| stream.end_capture(CUgraphInstantiate_flags(0)));
+        guarded(|| main.begin_capture(mode))?;
+        let begun = self.capture_steps(steps, &main, &aside);
+        let graph = guarded(|| main.end_capture(CUgraphInstantiate_flags(0)));
         begun?;
         graph?.ok_or_else(|| failure("nothing was captured"))
+    }
+
+    fn capture_steps(
+        &mut self,
+        steps: usize,
+        main: &Arc<CudaStream>,
+        aside: &Arc<CudaStream>,
+    ) -> Result<()> {
+        if let Some(launch) = self.program.draw_partners() {
+            self.launch_on(&launch, main)?;
+        }
+        self.launch_on(&self.program.draw_data(0), main)?;
+        for step in 0..steps {
+            guarded(|| aside.join(main))?;
+            if step + 1 < steps {
+                self.launch_on(&self.program.draw_data(step + 1), aside)?;
+            }
+            let launches = self.program.train(step);
+            for (number, launch) in launches.iter().enumerate() {
+                if number + 1 == launches.len() {
+                    guarded(|| main.join(aside))?;
+                }
+                if launch.aside {
+                    guarded(|| aside.join(main))?;
+                    self.launch_on(launch, aside)?;
+                } else {
+                    self.launch_on(launch, main)?;
+                }
+            }
+        }
+        self.launch_on(&self.program.advance(), main)
     }
 }
 

@@ -5,12 +5,19 @@ struct Section {
     u64 first;           // index of its first parameter, padding not counted
     u64 parameters;      // where it lies among the parameters
     Buffer gradient;     // pieces x rows x ld
+    Buffer forward, backward;  // where packed copies go (wgmma.cuh); null: nowhere
     int rows, columns, ld;
     int pieces;
     u64 piece_stride;
+
+    __device__ void pack(int run, int row, int column, float value) const {
+        if (!forward.data) return;
+        store_packed(forward.of(run), column, row, (rows + 3) / 4 * 4, value);
+        store_packed(backward.of(run), row, column, ld, value);
+    }
 };
 
-const int MOST_SECTIONS = 48;
+const int MOST_SECTIONS = 36;
 
 struct AdamTask {
     Buffer parameters, moments;
@@ -25,6 +32,12 @@ struct AdamTask {
     Section table[MOST_SECTIONS];
 };
 
+__device__ inline const Section& section_of(const AdamTask& t, u64 p) {
+    int s = 0;
+    while (s + 1 < t.sections && p >= t.table[s + 1].first) ++s;
+    return t.table[s];
+}
+
 extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     int run = blockIdx.y;
     if (blockIdx.x == gridDim.x - 1) {
@@ -38,6 +51,8 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     float gradient = 0.f;
     u64 at;
+    const Section* section = nullptr;
+    int row = 0, column = 0;
     if (blockIdx.x == gridDim.x - 1) {
         if (threadIdx.x != 0) return;
         p = t.count - 1;
@@ -45,15 +60,14 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
         gradient = (float)t.objective.bias_gradient[run];
     } else {
         if (p >= t.count - t.has_score_bias) return;
-        int s = 0;
-        while (s + 1 < t.sections && p >= t.table[s + 1].first) ++s;
-        const Section& section = t.table[s];
-        int local = (int)(p - section.first);
-        u64 offset = (u64)(local / section.columns) * section.ld + local % section.columns;
-        at = section.parameters + offset;
-        const float* pieces = section.gradient.of(run) + offset;
+        section = &section_of(t, p);
+        row = (int)(p - section->first) / section->columns;
+        column = (int)(p - section->first) % section->columns;
+        u64 offset = (u64)row * section->ld + column;
+        at = section->parameters + offset;
+        const float* pieces = section->gradient.of(run) + offset;
 #pragma unroll 4
-        for (int piece = 0; piece < section.pieces; ++piece) gradient += pieces[piece * section.piece_stride];
+        for (int piece = 0; piece < section->pieces; ++piece) gradient += pieces[piece * section->piece_stride];
     }
     float* moments = t.moments.of(run) + 2 * p;
     float2 old = load2(moments);
@@ -62,7 +76,19 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     *reinterpret_cast<float2*>(moments) = make_float2(m, v);
     float* parameter = t.parameters.of(run) + at;
     float keep = 1.f - t.learning_rate * t.decay;
-    *parameter = keep * *parameter + rate * m / (sqrtf(v) * root_correction + t.epsilon);
+    float value = keep * *parameter + rate * m / (sqrtf(v) * root_correction + t.epsilon);
+    *parameter = value;
+    if (section) section->pack(run, row, column, value);
+}
+
+// Packs the parameters that training begins with.
+extern "C" __global__ void pack_parameters(const __grid_constant__ AdamTask t) {
+    int run = blockIdx.y;
+    u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (p >= t.count - t.has_score_bias) return;
+    const Section& section = section_of(t, p);
+    int row = (int)(p - section.first) / section.columns, column = (int)(p - section.first) % section.columns;
+    section.pack(run, row, column, t.parameters.of(run)[section.parameters + (u64)row * section.ld + column]);
 }
 
 // After the captured steps.

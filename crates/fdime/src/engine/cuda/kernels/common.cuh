@@ -162,3 +162,21 @@ __device__ inline Pair locate(const Pairs& p, const u32* partner, int r) {
     }
     return pair;
 }
+
+// ---- weights as wgmma.cuh wants them ----
+
+// 16 depths of 256 rows of an operand: the depths 4 p + c, p = 0..3, of all rows lie together for each
+// c, which is a column of the instruction's 8 x 16-byte matrices, 32 bytes apart from the next c's to
+// spread over the banks. With that, four consecutive depths of the other operand are what a lane holds.
+const int B_COLUMN = 256 * 16 + 32;
+const int B_STAGE = 4 * B_COLUMN;
+
+// Rounds to the 11 bits that the tensor cores look at: half a unit is added, they cut off the rest.
+__device__ inline u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
+
+// Stores one number, of row n and depth k out of `depths`.
+__device__ inline void store_packed(float* packed, int n, int k, int depths, float value) {
+    u64 block = (u64)(n / 256) * ((depths + 15) / 16) + k / 16;
+    char* at = reinterpret_cast<char*>(packed) + block * B_STAGE + (k % 4) * B_COLUMN + (n % 256) * 16 + k % 16 / 4 * 4;
+    *reinterpret_cast<u32*>(at) = tf32(value);
+}

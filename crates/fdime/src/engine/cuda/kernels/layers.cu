@@ -13,6 +13,7 @@ struct Layer {
     Buffer input;          // a stored input, or P of a sum over pairs
     Buffer q;
     Buffer weights, bias;  // bias may be null
+    Buffer packed;         // the weights again, for wgmma.cuh
     Buffer output;
     Buffer score_weights;  // null: no scores here
     Buffer scores;         // one part for every tile of columns, `rows` long
@@ -27,78 +28,102 @@ struct LayerTask {
     Layer roles[2];
 };
 
-template <class T, class Source>
-__device__ void layer(const Source& source, const Layer& l, int run) {
-    int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
-    if (m0 >= l.rows || n0 >= l.outputs) return;
-    Matrix weights = {l.weights.of(run), l.ld_output};
-    Accumulators<T> acc;
-    product<T, true, false, false>(source, weights, m0, l.rows, n0, l.outputs, 0, l.inputs, l.inputs, acc, nullptr);
-
+// FULL: no column of the tile lies beyond the layer's.
+template <class T, bool FULL, class Source>
+__device__ void layer(const Source& source, const Layer& l, int run, int m0, int n0) {
     const float* bias = l.bias.of(run);
-    float* output = l.output.of(run);
-    const float* score_weights = l.score_weights.of(run);
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     int row = first_row<T>(), column = n0 + first_column<T>();
-    float* shared = reinterpret_cast<float*>(dynamic_shared);
+    Accumulators<T> acc;
+    acc.clear();
+    product_with_weights<T, true>(source, l.weights.of(run), l.packed.of(run), l.ld_output,
+                                  m0, l.rows, n0, l.outputs, l.inputs, acc);
+
+    if (bias) {
+#pragma unroll
+        for (int n = 0; n < T::NT; ++n) {
+            float2 b = FULL || column + 8 * n < l.outputs ? load2(bias + column + 8 * n) : make_float2(0.f, 0.f);
+#pragma unroll
+            for (int m = 0; m < T::MT; ++m) {
+                acc.c[m][n][0] += b.x;
+                acc.c[m][n][2] += b.x;
+                acc.c[m][n][1] += b.y;
+                acc.c[m][n][3] += b.y;
+            }
+        }
+    }
+    float* output = l.output.of(run);
+    if (l.activated) {
+#pragma unroll
+        for (int m = 0; m < T::MT; ++m)
+#pragma unroll
+            for (int n = 0; n < T::NT; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) acc.c[m][n][e] = activate(acc.c[m][n][e]);
+    }
+    if (output) {
+        for_each_pair<T>(acc, [&](int r, int c, float a, float b) {
+            if (m0 + r < l.rows && (FULL || n0 + c < l.outputs))
+                *reinterpret_cast<float2*>(output + (u64)(m0 + r) * l.ld_output + n0 + c) = make_float2(a, b);
+        });
+    }
+    const float* score_weights = l.score_weights.of(run);
+    if (!score_weights) return;
+
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     u32* on = reinterpret_cast<u32*>(l.on.of(run));
     int words = (l.outputs + 31) / 32;
+    float score[T::MT][2];
+    u32 bits[T::MT][2];
+#pragma unroll
+    for (int m = 0; m < T::MT; ++m) score[m][0] = score[m][1] = 0.f, bits[m][0] = bits[m][1] = 0;
+#pragma unroll
+    for (int n = 0; n < T::NT; ++n) {
+        int c = column + 8 * n;
+        float2 w = FULL || c < l.outputs ? load2(score_weights + c) : make_float2(0.f, 0.f);
+#pragma unroll
+        for (int m = 0; m < T::MT; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float a = acc.c[m][n][2 * half], b = acc.c[m][n][2 * half + 1];
+                score[m][half] += a * w.x + b * w.y;
+                // Four lanes have a row's bits; a word is full after four rounds.
+                bits[m][half] |= ((a > 0.f ? 1u : 0u) | (b > 0.f ? 2u : 0u)) << (8 * (n % 4));
+                if (on && n % 4 == 3) {
+                    u32 word = bits[m][half] << (2 * (lane & 3));
+                    word |= __shfl_xor_sync(~0u, word, 1);
+                    word |= __shfl_xor_sync(~0u, word, 2);
+                    int r = m0 + row + 16 * m + half;
+                    if ((lane & 3) == n / 4 % 4 && (FULL || (c & ~31) < l.outputs) && r < l.rows)
+                        on[(u64)r * words + c / 32] = word;
+                    bits[m][half] = 0;
+                }
+            }
+    }
+    float* shared = reinterpret_cast<float*>(dynamic_shared);
 #pragma unroll
     for (int m = 0; m < T::MT; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            int r = row + 16 * m + half;
-            float score = 0.f;
-            u32 bits = 0;
-#pragma unroll
-            for (int n = 0; n < T::NT; ++n) {
-                int c = column + 8 * n;
-                float a = acc.c[m][n][2 * half], b = acc.c[m][n][2 * half + 1];
-                if (c < l.outputs) {
-                    if (bias) {
-                        float2 add = load2(bias + c);
-                        a += add.x;
-                        b += add.y;
-                    }
-                    if (l.activated) {
-                        a = activate(a);
-                        b = activate(b);
-                    }
-                    if (score_weights) {
-                        float2 w = load2(score_weights + c);
-                        score += a * w.x + b * w.y;
-                    }
-                    if (output && m0 + r < l.rows)
-                        *reinterpret_cast<float2*>(output + (u64)(m0 + r) * l.ld_output + c) = make_float2(a, b);
-                }
-                if (on) {
-                    // Four lanes have a row's bits; a word is full after four rounds.
-                    bits |= ((a > 0.f ? 1u : 0u) | (b > 0.f ? 2u : 0u)) << (8 * (n % 4) + 2 * (lane & 3));
-                    if (n % 4 == 3) {
-                        bits |= __shfl_xor_sync(~0u, bits, 1);
-                        bits |= __shfl_xor_sync(~0u, bits, 2);
-                        if ((lane & 3) == n / 4 % 4 && (c & ~31) < l.outputs && m0 + r < l.rows)
-                            on[(u64)(m0 + r) * words + c / 32] = bits;
-                        bits = 0;
-                    }
-                }
-            }
-            if (score_weights) {
-                score += __shfl_xor_sync(~0u, score, 1);
-                score += __shfl_xor_sync(~0u, score, 2);
-                if ((lane & 3) == 0) shared[r * T::COLUMNS + warp % T::COLUMNS] = score;
-            }
+            float sum = score[m][half];
+            sum += __shfl_xor_sync(~0u, sum, 1);
+            sum += __shfl_xor_sync(~0u, sum, 2);
+            if ((lane & 3) == 0) shared[(row + 16 * m + half) * T::COLUMNS + warp % T::COLUMNS] = sum;
         }
-    if (score_weights) {
-        __syncthreads();
-        float* scores = l.scores.of(run) + (u64)blockIdx.y * l.rows;
-        for (int r = threadIdx.x; r < T::M; r += T::THREADS) {
-            float sum = 0.f;
+    __syncthreads();
+    float* scores = l.scores.of(run) + (u64)blockIdx.y * l.rows;
+    for (int r = threadIdx.x; r < T::M; r += T::THREADS) {
+        float sum = 0.f;
 #pragma unroll
-            for (int c = 0; c < T::COLUMNS; ++c) sum += shared[r * T::COLUMNS + c];
-            if (m0 + r < l.rows) scores[m0 + r] = sum;
-        }
+        for (int c = 0; c < T::COLUMNS; ++c) sum += shared[r * T::COLUMNS + c];
+        if (m0 + r < l.rows) scores[m0 + r] = sum;
     }
+}
+
+template <class T, class Source> __device__ void layer(const Source& source, const Layer& l, int run) {
+    int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
+    if (m0 >= l.rows || n0 >= l.outputs) return;
+    if (n0 + T::N <= l.outputs) layer<T, true>(source, l, run, m0, n0);
+    else layer<T, false>(source, l, run, m0, n0);
 }
 
 __device__ inline const u32* partners(const Pairs& pairs, int run) {
@@ -151,12 +176,13 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
     int from = (int)((long long)steps * piece / w.pieces) * T::K;
     int to = (int)((long long)steps * (piece + 1) / w.pieces) * T::K;
     // Four columns and four depths make a unit of work (Operand, WideB).
-    const int PIECES = T::N * T::DEPTH, UNITS = PIECES / T::THREADS;
+    const int PIECES = T::N * T::DEPTH, UNITS = (PIECES + T::THREADS - 1) / T::THREADS;
     ColumnSums sums[UNITS];
 #pragma unroll
     for (int unit = 0; unit < UNITS; ++unit) sums[unit].plain = sums[unit].weighted = zero4();
     Accumulators<T> acc;
-    product<T, false, false, true>(input, gradient, m0, w.inputs, n0, w.outputs, from, to, w.rows, acc, sums);
+    acc.clear();
+    product<T, false, false, true>(input, gradient, m0, w.inputs, n0, w.outputs, from, to, w.rows, acc, sums, m0 == 0);
 
     float* result = w.result.of(run) + (u64)piece * w.inputs * w.ld_output;
     // Where G lacks the last layer's weights, they come in here.
@@ -218,7 +244,7 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
             values[k] += __shfl_xor_sync(~0u, values[k], 2);
         }
         int part = threadIdx.x + unit * T::THREADS;
-        if (part % 4 == 0) {
+        if (part < PIECES && part % 4 == 0) {
             int block = part / 4 % BLOCKS, deep = part / T::N;
             shared4[2 * (deep * BLOCKS + block)] = sums[unit].plain;
             shared4[2 * (deep * BLOCKS + block) + 1] = sums[unit].weighted;
@@ -273,7 +299,7 @@ __device__ inline LastGradient score_gradient(const WeightGradient& w, int run) 
 // G_below = (G W^T) act'(a_below)
 struct InputGradient {
     Buffer gradient, score_weights, outputs;  // G: stored, or made of dJ/ds
-    Buffer weights;
+    Buffer weights, packed;
     Buffer below, q;      // a_below stored, or P and Q
     Buffer result;        // stored, or the parts of dJ/dP
     Buffer q_result;      // the parts of dJ/dQ
@@ -291,8 +317,9 @@ template <class T, class G>
 __device__ bool input_product(const G& gradient, const InputGradient& g, int run, Accumulators<T>& acc) {
     int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
     if (m0 >= g.rows || n0 >= g.inputs) return false;
-    Matrix weights = {g.weights.of(run), g.ld_output};
-    product<T, true, true, false>(gradient, weights, m0, g.rows, n0, g.inputs, 0, g.columns, g.columns, acc, nullptr);
+    acc.clear();
+    product_with_weights<T, false>(gradient, g.weights.of(run), g.packed.of(run), g.ld_output,
+                                   m0, g.rows, n0, g.inputs, g.columns, acc);
     return true;
 }
 
@@ -310,74 +337,77 @@ template <class T> __device__ void store_input_gradient(const InputGradient& g, 
 }
 
 __device__ inline float2 times_pair_slope(float a, float b, float2 p, float2 q) {
+#if ACTIVATION == 0
+    return make_float2(p.x + q.x > 0.f ? a : 0.f, p.y + q.y > 0.f ? b : 0.f);
+#endif
     return make_float2(times_slope(a, activate(p.x + q.x)), times_slope(b, activate(p.y + q.y)));
 }
 
 // Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes parts of its
 // own, which PartSum adds: no atomics, so a run repeats to the bit.
-template <class T>
+template <class T, bool FULL>
 __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs, int run, const Accumulators<T>& acc) {
     const float *p = g.below.of(run), *q = g.q.of(run);
     float *p_result = g.result.of(run), *q_result = g.q_result.of(run);
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int eighth = lane >> 2, warp_row = warp / T::COLUMNS;
+    int eighth = (threadIdx.x & 31) >> 2, warp_row = (threadIdx.x >> 5) / T::COLUMNS;
     int column = blockIdx.y * T::N + first_column<T>();
-    int group = (blockIdx.x * T::M + warp_row * T::WM) >> 4;
     u64 ld = g.ld_input;
     if (pairs.layout == PAIRED) {
         const u32* partner = partners(pairs, run);
 #pragma unroll
         for (int m = 0; m < T::MT; ++m) {
-            Pair joint = locate(pairs, partner, (group + m) * 16 + 2 * eighth);
-            Pair marginal = locate(pairs, partner, (group + m) * 16 + 2 * eighth + 1);
-            if (!joint.valid) continue;
+            int i = (blockIdx.x * T::M + first_row<T>()) / 2 + 8 * m;
+            if (i >= pairs.n) continue;
+            int j = partner_of(pairs, partner, i);
+            const float *px = p + i * ld + column, *q0 = q + i * ld + column, *q1 = q + j * ld + column;
+            float *dp = p_result + i * ld + column, *dq0 = q_result + i * ld + column;
+            float* dq1 = q_result + g.part_stride + j * ld + column;
 #pragma unroll
             for (int n = 0; n < T::NT; ++n) {
-                int c = column + 8 * n;
-                if (c >= g.inputs) continue;
-                float2 px = load2(p + joint.i * ld + c);
-                float2 a = times_pair_slope(acc.c[m][n][0], acc.c[m][n][1], px, load2(q + joint.j * ld + c));
-                float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], px, load2(q + marginal.j * ld + c));
-                *reinterpret_cast<float2*>(p_result + joint.i * ld + c) = make_float2(a.x + b.x, a.y + b.y);
-                *reinterpret_cast<float2*>(q_result + joint.j * ld + c) = a;
-                *reinterpret_cast<float2*>(q_result + g.part_stride + marginal.j * ld + c) = b;
+                if (!FULL && column + 8 * n >= g.inputs) continue;
+                float2 x = load2(px + 8 * n);
+                float2 a = times_pair_slope(acc.c[m][n][0], acc.c[m][n][1], x, load2(q0 + 8 * n));
+                float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], x, load2(q1 + 8 * n));
+                *reinterpret_cast<float2*>(dp + 8 * n) = make_float2(a.x + b.x, a.y + b.y);
+                *reinterpret_cast<float2*>(dq0 + 8 * n) = a;
+                *reinterpret_cast<float2*>(dq1 + 8 * n) = b;
             }
         }
         return;
     }
-    int tile = blockIdx.x, tile_i = tile / pairs.tiles, tile_j = tile % pairs.tiles;
-    int j0 = tile_j * 16 + 2 * eighth;
+    int tile = blockIdx.x, tile_i = divided_by_tiles(pairs, tile), tile_j = tile - tile_i * pairs.tiles;
+    int j0 = tile_j * 16 + 2 * eighth, first_i = (tile_i << pairs.block_bits) + warp_row * T::MT;
+    const float* q0 = q + (u64)min(j0, pairs.n - 1) * ld + column;
+    const float* q1 = q + (u64)min(j0 + 1, pairs.n - 1) * ld + column;
     // Each row of warps has the same ys with xs of its own: warps x 16 ys x columns.
     float2* shared = reinterpret_cast<float2*>(dynamic_shared);
     const int ROW = T::N / 2;
+    float2* mine = shared + (warp_row * 16 + 2 * eighth) * ROW + first_column<T>() / 2;
 #pragma unroll
     for (int n = 0; n < T::NT; ++n) {
-        int c = column + 8 * n;
-        bool inside = c < g.inputs;
-        int safe = inside ? c : 0;
-        float2 q0 = load2(q + (u64)min(j0, pairs.n - 1) * ld + safe);
-        float2 q1 = load2(q + (u64)min(j0 + 1, pairs.n - 1) * ld + safe);
+        bool inside = FULL || column + 8 * n < g.inputs;
+        float2 y0 = inside ? load2(q0 + 8 * n) : make_float2(0.f, 0.f);
+        float2 y1 = inside ? load2(q1 + 8 * n) : make_float2(0.f, 0.f);
         float2 sum0 = make_float2(0.f, 0.f), sum1 = sum0;
 #pragma unroll
         for (int m = 0; m < T::MT; ++m) {
-            int i = (tile_i << pairs.block_bits) + warp_row * T::MT + m;
-            float2 px = load2(p + (u64)min(i, pairs.n - 1) * ld + safe);
-            float2 a = times_pair_slope(acc.c[m][n][0], acc.c[m][n][1], px, q0);
-            float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], px, q1);
+            float2 x = inside ? load2(p + (u64)min(first_i + m, pairs.n - 1) * ld + column + 8 * n) : make_float2(0.f, 0.f);
+            float2 a = times_pair_slope(acc.c[m][n][0], acc.c[m][n][1], x, y0);
+            float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], x, y1);
             sum0.x += a.x; sum0.y += a.y;
             sum1.x += b.x; sum1.y += b.y;
-            float x = a.x + b.x, y = a.y + b.y;
+            float s = a.x + b.x, t = a.y + b.y;
 #pragma unroll
             for (int step = 4; step < 32; step *= 2) {
-                x += __shfl_xor_sync(~0u, x, step);
-                y += __shfl_xor_sync(~0u, y, step);
+                s += __shfl_xor_sync(~0u, s, step);
+                t += __shfl_xor_sync(~0u, t, step);
             }
-            if (eighth == 0 && inside && i < pairs.n)
-                *reinterpret_cast<float2*>(p_result + tile_j * g.part_stride + i * ld + c) = make_float2(x, y);
+            // Lanes take turns, so that each stores an eighth of the columns.
+            if (eighth == n % 8 && inside && first_i + m < pairs.n)
+                *reinterpret_cast<float2*>(p_result + tile_j * g.part_stride + (first_i + m) * ld + column + 8 * n) = make_float2(s, t);
         }
-        float2* mine = shared + (warp_row * 16 + 2 * eighth) * ROW + (first_column<T>() + 8 * n) / 2;
-        mine[0] = sum0;
-        mine[ROW] = sum1;
+        mine[4 * n] = sum0;
+        mine[4 * n + ROW] = sum1;
     }
     __syncthreads();
     for (int at = threadIdx.x; at < 16 * ROW; at += T::THREADS) {
@@ -389,7 +419,7 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
             sum.x += part.x;
             sum.y += part.y;
         }
-        if (j < pairs.n && c < g.inputs)
+        if (j < pairs.n && (FULL || c < g.inputs))
             *reinterpret_cast<float2*>(q_result + tile_i * g.part_stride + j * ld + c) = sum;
     }
 }
@@ -401,7 +431,9 @@ template <class T, class G> __device__ void input_gradient_stored(const G& gradi
 template <class T, class G>
 __device__ void input_gradient_pairs(const G& gradient, const InputGradientTask& t, const InputGradient& g, int run) {
     Accumulators<T> acc;
-    if (input_product<T>(gradient, g, run, acc)) reduce_pair_gradient<T>(g, t.pairs, run, acc);
+    if (!input_product<T>(gradient, g, run, acc)) return;
+    if ((blockIdx.y + 1) * T::N <= g.inputs) reduce_pair_gradient<T, true>(g, t.pairs, run, acc);
+    else reduce_pair_gradient<T, false>(g, t.pairs, run, acc);
 }
 __device__ inline Matrix stored_gradient(const InputGradient& g, int run) {
     Matrix m = {g.gradient.of(run), g.ld_output};
@@ -432,7 +464,8 @@ template <class T, bool A_ALONG, bool B_ALONG> __device__ void plain_product(con
     // Where rows are read along columns, they are there up to a multiple of 4.
     int m_limit = A_ALONG ? p.rows : (p.rows + 3) / 4 * 4;
     Accumulators<T> acc;
-    product<T, A_ALONG, B_ALONG, false>(a, b, m0, m_limit, n0, p.columns, 0, p.depth, p.depth, acc, nullptr);
+    acc.clear();
+    product<T, A_ALONG, B_ALONG, false>(a, b, m0, m_limit, n0, p.columns, 0, p.depth, p.depth, acc, nullptr, false);
     float* result = p.result.of(run);
     for_each_pair<T>(acc, [&](int row, int column, float x, float y) {
         if (m0 + row < p.rows && n0 + column < p.ld_result)

@@ -7,9 +7,6 @@
 // neighbouring rows of A and one of B. The instruction's own order of depths and rows differs, but
 // any order will do if both operands, and what is done with the result, agree on it.
 
-// Rounds to the 11 bits that the tensor cores look at: half a unit is added, they cut off the rest.
-__device__ inline u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
-
 __device__ inline void mma_tf32(float (&c)[4], uint4 a, u32 b0, u32 b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -310,22 +307,40 @@ struct PartSum {
     const float* data;
     int ld, parts;
     u64 stride;
-    struct Four { float4 v[4]; };
+    // The first two parts are added up when they have arrived.
+    struct Four { float4 first[4], second[4]; };
     template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
         static_assert(STRIDE == 1, "consecutive rows");
-        Four four = {{zero4(), zero4(), zero4(), zero4()}};
-        const float* first = data + column;
+        Four four;
+        const float* from = data + column;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            bool inside = r + k < limit;
+            four.first[k] = inside ? load4(at(from, r + k, ld)) : zero4();
+            four.second[k] = inside && parts > 1 ? load4(at(from + stride, r + k, ld)) : zero4();
+        }
 #pragma unroll 4
-        for (int part = 0; part < parts; ++part, first += stride) {
+        for (int part = 2; part < parts; ++part) {
 #pragma unroll
             for (int k = 0; k < 4; ++k)
-                if (r + k < limit) four.v[k] = four.v[k] + load4(at(first, r + k, ld));
+                if (r + k < limit) four.first[k] = four.first[k] + load4(at(from + part * stride, r + k, ld));
         }
         return four;
     }
-    __device__ float4 finish(const Four& four, int k) const { return four.v[k]; }
+    __device__ float4 finish(const Four& four, int k) const { return four.first[k] + four.second[k]; }
     __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
 };
+
+// Four columns of a row, rounded.
+template <class Source> __device__ inline uint4 rounded(const Source& source, const typename Source::Four& four, int k) {
+    float4 v = source.finish(four, k);
+    return make_uint4(tf32(v.x), tf32(v.y), tf32(v.z), tf32(v.w));
+}
+// Rounded once, then chosen.
+__device__ inline uint4 rounded(const MaskGradient& source, const MaskGradient::Four& four, int k) {
+    u32 g = tf32(four.g[k]), bits = four.bits[k];
+    return make_uint4(bits & 1 ? g : 0, bits & 2 ? g : 0, bits & 4 ? g : 0, bits & 8 ? g : 0);
+}
 
 // Sums over the depth of what passes through: bias gradients come from them.
 struct ColumnSums { float4 plain, weighted; };
@@ -363,7 +378,7 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, true
     }
 
     template <bool SUMS>
-    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums) {
+    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums, bool summing) {
         int quarter = threadIdx.x % 4, deep = threadIdx.x / 4 % T::DEPTH;
         bool inside = IS_A || depth + 16 * deep + 4 * quarter < depth_limit;
 #pragma unroll
@@ -402,7 +417,7 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, fals
     }
 
     template <bool SUMS>
-    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums) {
+    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums, bool summing) {
 #pragma unroll
         for (int unit = 0; unit < UNITS; ++unit) {
             int piece = threadIdx.x + unit * T::THREADS;
@@ -415,7 +430,7 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, fals
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
                 v[k] = source.finish(raw[unit], k);
-                if constexpr (SUMS) {
+                if (SUMS && summing) {
                     sums[unit].plain = sums[unit].plain + v[k];
                     sums[unit].weighted = sums[unit].weighted + source.weighted(raw[unit], k);
                 }
@@ -440,15 +455,25 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, fals
     }
 };
 
-template <class T> struct Accumulators { float c[T::MT][T::NT][4]; };
+template <class T> struct Accumulators {
+    float c[T::MT][T::NT][4];
+    __device__ void clear() {
+#pragma unroll
+        for (int m = 0; m < T::MT; ++m)
+#pragma unroll
+            for (int n = 0; n < T::NT; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) c[m][n][e] = 0.f;
+    }
+};
 
 extern __shared__ uint4 dynamic_shared[];
 
-// c = A B^T over depths from..to, with A's rows from m0 and B's from n0 on. All limits are multiples of
+// c += A B^T over depths from..to, with A's rows from m0 and B's from n0 on. All limits are multiples of
 // 4 where columns are meant.
 template <class T, bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
 __device__ void product_by_warps(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
-                        int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums) {
+                        int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums, bool summing) {
     char* shared = reinterpret_cast<char*>(dynamic_shared);
     Operand<T, A, true, A_ALONG> next_a;
     Operand<T, B, false, B_ALONG> next_b;
@@ -456,19 +481,12 @@ __device__ void product_by_warps(const A& a, const B& b, int m0, int m_limit, in
     const int B_AT = T::DEPTH * T::A_DEPTH;
     int a_at = (warp / T::COLUMNS) * T::MT * 32 * STEPS + lane;
     int b_at = ((warp % T::COLUMNS) * T::WN + (lane >> 2)) * 4 + (lane & 3);
-#pragma unroll
-    for (int m = 0; m < T::MT; ++m)
-#pragma unroll
-        for (int n = 0; n < T::NT; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) acc.c[m][n][e] = 0.f;
-
     next_a.begin(a, m0, m_limit);
     next_b.begin(b, n0, n_limit);
     next_a.fetch(a, m0, m_limit, from, depth_limit);
     next_b.fetch(b, n0, n_limit, from, depth_limit);
-    next_a.template store<false>(a, shared, from, depth_limit, nullptr);
-    next_b.template store<SUMS>(b, shared + B_AT, from, depth_limit, sums);
+    next_a.template store<false>(a, shared, from, depth_limit, nullptr, false);
+    next_b.template store<SUMS>(b, shared + B_AT, from, depth_limit, sums, summing);
     __syncthreads();
     int stage = 0;
     for (int depth = from; depth < to; depth += T::K) {
@@ -495,8 +513,8 @@ __device__ void product_by_warps(const A& a, const B& b, int m0, int m_limit, in
         if (more) {
             stage ^= 1;
             char* next = shared + stage * T::STAGE;
-            next_a.template store<false>(a, next, depth + T::K, depth_limit, nullptr);
-            next_b.template store<SUMS>(b, next + B_AT, depth + T::K, depth_limit, sums);
+            next_a.template store<false>(a, next, depth + T::K, depth_limit, nullptr, false);
+            next_b.template store<SUMS>(b, next + B_AT, depth + T::K, depth_limit, sums, summing);
         }
         __syncthreads();
     }

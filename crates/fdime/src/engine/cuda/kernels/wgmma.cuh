@@ -2,12 +2,6 @@
 // while they prepare what comes next: A from registers, made on the spot, B from shared memory.
 #if WGMMA
 
-// 16 depths of B: the depths 4 p + c, p = 0..3, of all rows lie together for each c (a column of
-// the instruction's 8 x 16-byte matrices), 32 bytes apart from the next c's to spread over the banks.
-// With that, a lane's four consecutive depths of A are what the instruction expects.
-const int B_COLUMN = 256 * 16 + 32;
-const int B_STAGE = 4 * B_COLUMN;
-
 __device__ inline u64 describe(const char* shared) {
     u64 address = (u64)__cvta_generic_to_shared(shared);
     return (address & 0x3ffff) >> 4 | (u64)(B_COLUMN >> 4) << 16 | (u64)(128 >> 4) << 32;
@@ -80,7 +74,7 @@ template <class Source> struct WideB<Source, true> {
         for (int k = 0; k < 4; ++k) raw[k] = source.fetch(rows[k], column);
     }
     template <bool SUMS>
-    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums) {
+    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums, bool summing) {
         int quarter = threadIdx.x % 4;
         bool inside = depth + 4 * quarter < depth_limit;
 #pragma unroll
@@ -103,18 +97,18 @@ template <class Source> struct WideB<Source, false> {
         raw = source.template fetch4<true, 4>(depth + threadIdx.x % 4, column, depth_limit);
     }
     template <bool SUMS>
-    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums) {
-        float4 v[4];
+    __device__ void store(const Source& source, char* shared, int depth, int depth_limit, ColumnSums* sums, bool summing) {
+        uint4 v[4];
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            v[k] = source.finish(raw, k);
-            if constexpr (SUMS) {
-                sums->plain = sums->plain + v[k];
+            v[k] = rounded(source, raw, k);
+            if (SUMS && summing) {
+                sums->plain = sums->plain + source.finish(raw, k);
                 sums->weighted = sums->weighted + source.weighted(raw, k);
             }
         }
-        Packed x = pack(v[0].x, v[1].x, v[2].x, v[3].x), y = pack(v[0].y, v[1].y, v[2].y, v[3].y);
-        Packed z = pack(v[0].z, v[1].z, v[2].z, v[3].z), w = pack(v[0].w, v[1].w, v[2].w, v[3].w);
+        uint4 x = make_uint4(v[0].x, v[1].x, v[2].x, v[3].x), y = make_uint4(v[0].y, v[1].y, v[2].y, v[3].y);
+        uint4 z = make_uint4(v[0].z, v[1].z, v[2].z, v[3].z), w = make_uint4(v[0].w, v[1].w, v[2].w, v[3].w);
         // Every other thread of the same column stores its rows in another order, to spread over the banks.
         int block = threadIdx.x / 4;
         bool odd = block & 1;
@@ -128,15 +122,11 @@ template <class Source> struct WideB<Source, false> {
 
 template <bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
 __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
-                                  int from, int to, int depth_limit, Accumulators<Large>& acc, ColumnSums* sums) {
+                                  int from, int to, int depth_limit, Accumulators<Large>& acc, ColumnSums* sums, bool summing) {
     char* shared = reinterpret_cast<char*>(dynamic_shared);
     // Fetched two steps ahead: one is about as long as the way from memory.
     WideA<A, A_ALONG> next_a[2];
     WideB<B, B_ALONG> next_b[2];
-#pragma unroll
-    for (int n = 0; n < 32; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) acc.c[0][n][e] = 0.f;
     uint4 fragments[2][2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -146,7 +136,7 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
         next_b[half].fetch(b, n0, n_limit, from + 16 * half, depth_limit);
     }
     next_a[0].finish(a, fragments[0]);
-    next_b[0].template store<SUMS>(b, shared, from, depth_limit, sums);
+    next_b[0].template store<SUMS>(b, shared, from, depth_limit, sums, summing);
     next_a[0].fetch(a, from + 32, depth_limit);
     next_b[0].fetch(b, n0, n_limit, from + 32, depth_limit);
     int stage = 0;
@@ -169,10 +159,84 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
             if (here + 16 < to) {
                 const int other = 1 - half;
                 next_a[other].finish(a, fragments[other]);
-                next_b[other].template store<SUMS>(b, shared + stage * B_STAGE, here + 16, depth_limit, sums);
+                next_b[other].template store<SUMS>(b, shared + stage * B_STAGE, here + 16, depth_limit, sums, summing);
                 next_a[other].fetch(a, here + 48, depth_limit);
                 next_b[other].fetch(b, n0, n_limit, here + 48, depth_limit);
             }
+        }
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int n = 0; n < 32; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(acc.c[0][n][e])::"memory");
+    __syncthreads();
+}
+
+// ---- B as weights that lie in memory as they are needed (store_packed) ----
+
+__device__ inline u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+// Copies 16 depths of B, and lets `barrier` know when they are there.
+__device__ inline void begin_copy(char* to, const char* from, u64* barrier) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(B_STAGE) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(shared_address(to)), "l"(from), "r"(B_STAGE), "r"(shared_address(barrier)) : "memory");
+}
+__device__ inline void wait_for(u64* barrier, u32 parity) {
+    asm volatile(
+        "{.reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;}" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// c += A W, W packed.
+template <class A>
+__device__ void product_by_packed(const A& a, const char* packed, int m0, int m_limit, int depth_limit, Accumulators<Large>& acc) {
+    const int STAGES = 4;
+    char* shared = reinterpret_cast<char*>(dynamic_shared);
+    __shared__ u64 arrived[STAGES];
+    int blocks = (depth_limit + 15) / 16;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived[s])) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        for (int block = 0; block < min(blocks, STAGES - 1); ++block)
+            begin_copy(shared + block * B_STAGE, packed + (u64)block * B_STAGE, &arrived[block]);
+    }
+    // Fetched two steps ahead: one is about as long as the way from memory.
+    WideA<A, true> next[2];
+    uint4 fragments[2][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        next[half].begin(a, m0, m_limit);
+        next[half].fetch(a, 16 * half, depth_limit);
+    }
+    next[0].finish(a, fragments[0]);
+    next[0].fetch(a, 32, depth_limit);
+    __syncthreads();
+    for (int pair = 0; pair < blocks; pair += 2) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int block = pair + half, stage = block % STAGES;
+            if (block >= blocks) break;
+            wait_for(&arrived[stage], block / STAGES & 1);
+            const char* tile = shared + stage * B_STAGE;
+            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            wgmma(acc, fragments[half][0], describe(tile));
+            wgmma(acc, fragments[half][1], describe(tile + 2 * B_COLUMN));
+            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+            const int other = 1 - half;
+            if (block + 1 < blocks) {
+                next[other].finish(a, fragments[other]);
+                next[other].fetch(a, 16 * (block + 3), depth_limit);
+            }
+            // Behind the barrier nobody reads the stage before this one any more.
+            __syncthreads();
+            int ahead = block + STAGES - 1;
+            if (threadIdx.x == 0 && ahead < blocks)
+                begin_copy(shared + ahead % STAGES * B_STAGE, packed + (u64)ahead * B_STAGE, &arrived[ahead % STAGES]);
         }
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -186,12 +250,25 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
 
 template <class T, bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
 __device__ void product(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
-                        int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums) {
+                        int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums, bool summing) {
 #if WGMMA
     if constexpr (T::WN == 256) {
-        product_by_groups<A_ALONG, B_ALONG, SUMS>(a, b, m0, m_limit, n0, n_limit, from, to, depth_limit, acc, sums);
+        product_by_groups<A_ALONG, B_ALONG, SUMS>(a, b, m0, m_limit, n0, n_limit, from, to, depth_limit, acc, sums, summing);
         return;
     } else
 #endif
-    product_by_warps<T, A_ALONG, B_ALONG, SUMS>(a, b, m0, m_limit, n0, n_limit, from, to, depth_limit, acc, sums);
+    product_by_warps<T, A_ALONG, B_ALONG, SUMS>(a, b, m0, m_limit, n0, n_limit, from, to, depth_limit, acc, sums, summing);
+}
+
+// c += A W for a layer's weights W, by their rows (FORWARD) or by their columns.
+template <class T, bool FORWARD, class A>
+__device__ void product_with_weights(const A& a, const float* weights, const float* packed, int ld,
+                                     int m0, int m_limit, int n0, int n_limit, int depth, Accumulators<T>& acc) {
+#if WGMMA
+    if constexpr (T::WN == 256) {
+        product_by_packed(a, reinterpret_cast<const char*>(packed) + (u64)(n0 / 256) * ((depth + 15) / 16) * B_STAGE, m0, m_limit, depth, acc);
+        return;
+    } else
+#endif
+    product<T, true, !FORWARD, false>(a, Matrix{weights, ld}, m0, m_limit, n0, n_limit, 0, depth, depth, acc, nullptr, false);
 }
