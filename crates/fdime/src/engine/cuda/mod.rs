@@ -103,8 +103,8 @@ impl CudaEngine {
             let rows = values.chunks_exact(width).map(|row| [row, &padding].concat());
             rows.flatten().collect()
         };
-        session.write(session.program().data[0].0.data, &rows(&batch.x, batch.dims.0, ld.0))?;
-        session.write(session.program().data[0].1.data, &rows(&batch.y, batch.dims.1, ld.1))?;
+        session.write(session.program().data.0.data, &rows(&batch.x, batch.dims.0, ld.0))?;
+        session.write(session.program().data.1.data, &rows(&batch.y, batch.dims.1, ld.1))?;
         if session.program().partner != 0 {
             let mut inverse = vec![0u32; batch.n];
             for (i, &j) in (0u32..).zip(&batch.partner) {

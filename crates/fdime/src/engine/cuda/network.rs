@@ -641,7 +641,7 @@ impl Separable {
             let size = (inputs, of[0].outputs as usize);
             let task = Task { roles: 2, pairs, of };
             let kernel = "weights_matrix_matrix";
-            launches.push(self.cut.weight_gradient(kernel, self.tile, size, &task).aside());
+            launches.push(self.cut.weight_gradient(kernel, self.tile, size, &task));
             if k == 0 {
                 break;
             }

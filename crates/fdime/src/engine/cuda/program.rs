@@ -113,8 +113,6 @@ pub(super) struct Launch {
     pub(super) threads: u32,
     pub(super) shared: u32,
     pub(super) arguments: Vec<u64>,
-    /// Nothing after it waits for it but the end of the step.
-    pub(super) aside: bool,
 }
 
 impl Launch {
@@ -131,12 +129,7 @@ impl Launch {
             let from = std::ptr::from_ref(arguments).cast::<u8>();
             std::ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), size_of::<T>());
         }
-        Launch { kernel: kernel.into(), grid, threads, shared, arguments: words, aside: false }
-    }
-
-    /// To run beside what follows, until the end of the step.
-    pub(super) fn aside(self) -> Self {
-        Launch { aside: true, ..self }
+        Launch { kernel: kernel.into(), grid, threads, shared, arguments: words }
     }
 }
 
@@ -183,8 +176,8 @@ pub(super) struct Program {
     network: Network,
     /// The end of its memory.
     pub(super) end: u64,
-    /// x and y of a step, and of the next one, which is drawn meanwhile.
-    pub(super) data: [(Buffer, Buffer); 2],
+    /// x and y of a step.
+    pub(super) data: (Buffer, Buffer),
     pub(super) ld: (usize, usize),
     pub(super) parameters: Buffer,
     moments: Buffer,
@@ -213,8 +206,7 @@ impl Program {
         let mut arena = Arena { next: start };
         let (n, runs) = (shape.n, cut.runs);
         let ld = (padded(shape.dims.0), padded(shape.dims.1));
-        let mut batch = || (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
-        let data = [batch(), batch()];
+        let data = (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
         let drawn = matches!(shape.pairing, Pairing::Derangement | Pairing::Permutation);
         let partner = if drawn { arena.bytes((cut.steps * runs * 2 * n * 4) as u64) } else { 0 };
         let network = match shape.critic.kind {
@@ -319,8 +311,8 @@ impl Program {
     pub(super) fn draw_data(&self, step: usize) -> Launch {
         let n = self.shape.n;
         let task = abi::SampleTask {
-            x: self.data[step % 2].0,
-            y: self.data[step % 2].1,
+            x: self.data.0,
+            y: self.data.1,
             specs: self.scenario_specs,
             levels: self.levels,
             base: self.base,
@@ -344,8 +336,7 @@ impl Program {
         }
         let mut launches = Vec::new();
         let parameter = |at: usize| self.parameter(at);
-        let data = self.data[step % 2];
-        self.network.forward(data, pairs, &parameter, &mut launches);
+        self.network.forward(self.data, pairs, &parameter, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
         let (blocks, runs) = (objective.blocks as usize, self.cut.runs);
         let threads = OBJECTIVE_THREADS as u32;
@@ -358,7 +349,7 @@ impl Program {
             launches.push(Launch::new("observe_rows", grid, threads, 0, &objective));
         }
         launches.push(Launch::new("score_gradients", (blocks, 1, runs), threads, 0, &objective));
-        self.network.backward(data, pairs, &parameter, &mut launches);
+        self.network.backward(self.data, pairs, &parameter, &mut launches);
         let (grid, task) = self.update(step, objective);
         launches.push(Launch::new("adam", grid, 256, 0, &task));
         launches

@@ -11,8 +11,7 @@ use crate::train::RunPlan;
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{
-    CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr, DriverError,
-    result,
+    CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, DevicePtr, DriverError, result, sys,
 };
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -141,11 +140,6 @@ impl<'a> Session<'a> {
 
     /// Begins one kernel.
     pub(super) fn launch(&mut self, launch: &Launch) -> Result<()> {
-        let stream = Arc::clone(&self.device.stream);
-        self.launch_on(launch, &stream)
-    }
-
-    fn launch_on(&mut self, launch: &Launch, stream: &Arc<CudaStream>) -> Result<()> {
         if !self.functions.contains_key(&launch.kernel) {
             let name = &launch.kernel;
             let function = guarded(|| self.module.load_function(name))
@@ -157,65 +151,51 @@ impl<'a> Session<'a> {
         let function = &self.functions[&launch.kernel];
         let (x, y, z) = launch.grid;
         let mut arguments = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
+        // Hopper and newer get a kernel ready while the one before it still runs; it waits for its
+        // end before it does anything (begin() in common.cuh).
+        let mut early = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: x as u32,
+            gridDimY: y as u32,
+            gridDimZ: z as u32,
+            blockDimX: launch.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: launch.shared,
+            hStream: self.device.stream.cu_stream(),
+            attrs: &mut early,
+            numAttrs: u32::from(self.device.architecture >= 90),
+        };
+        let none = std::ptr::null_mut();
         // SAFETY: the kernel takes one structure by value, which the arguments hold and which is
         // copied before the call returns (a compiled check compares their sizes); all addresses in
         // it lie within the program's memory, which outlives the stream's work (see Drop).
         unsafe {
-            result::launch_kernel(
-                function.cu_function(),
-                (x as u32, y as u32, z as u32),
-                (launch.threads, 1, 1),
-                launch.shared,
-                stream.cu_stream(),
-                &mut arguments,
-            )
+            sys::cuLaunchKernelEx(&config, function.cu_function(), arguments.as_mut_ptr(), none)
         }
+        .result()
         .map_err(|error| failure(format!("kernel {}: {}", launch.kernel, describe(error))))
     }
 
-    /// The captured steps as one graph. What nobody waits for until the end of a step, and the next
-    /// step's data, are drawn up on a branch of their own.
+    /// The captured steps as one graph.
     pub(super) fn capture(&mut self) -> Result<CudaGraph> {
-        let steps = self.program.cut.steps;
-        let main = Arc::clone(&self.device.stream);
-        let aside = guarded(|| main.fork())?;
+        let mut launches: Vec<Launch> = self.program.draw_partners().into_iter().collect();
+        for step in 0..self.program.cut.steps {
+            launches.push(self.program.draw_data(step));
+            launches.extend(self.program.train(step));
+        }
+        launches.push(self.program.advance());
+        let stream = Arc::clone(&self.device.stream);
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        guarded(|| main.begin_capture(mode))?;
-        let begun = self.capture_steps(steps, &main, &aside);
-        let graph = guarded(|| main.end_capture(CUgraphInstantiate_flags(0)));
+        guarded(|| stream.begin_capture(mode))?;
+        let begun = launches.iter().try_for_each(|launch| self.launch(launch));
+        let graph = guarded(|| stream.end_capture(CUgraphInstantiate_flags(0)));
         begun?;
         graph?.ok_or_else(|| failure("nothing was captured"))
-    }
-
-    fn capture_steps(
-        &mut self,
-        steps: usize,
-        main: &Arc<CudaStream>,
-        aside: &Arc<CudaStream>,
-    ) -> Result<()> {
-        if let Some(launch) = self.program.draw_partners() {
-            self.launch_on(&launch, main)?;
-        }
-        self.launch_on(&self.program.draw_data(0), main)?;
-        for step in 0..steps {
-            guarded(|| aside.join(main))?;
-            if step + 1 < steps {
-                self.launch_on(&self.program.draw_data(step + 1), aside)?;
-            }
-            let launches = self.program.train(step);
-            for (number, launch) in launches.iter().enumerate() {
-                if number + 1 == launches.len() {
-                    guarded(|| main.join(aside))?;
-                }
-                if launch.aside {
-                    guarded(|| aside.join(main))?;
-                    self.launch_on(launch, aside)?;
-                } else {
-                    self.launch_on(launch, main)?;
-                }
-            }
-        }
-        self.launch_on(&self.program.advance(), main)
     }
 }
 

@@ -39,6 +39,7 @@ __device__ inline const Section& section_of(const AdamTask& t, u64 p) {
 }
 
 extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
+    begin();
     int run = blockIdx.y;
     if (blockIdx.x == gridDim.x - 1) {
         if (threadIdx.x < 32) record(t.objective, run, t.step);
@@ -83,6 +84,7 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
 
 // Packs the parameters that training begins with.
 extern "C" __global__ void pack_parameters(const __grid_constant__ AdamTask t) {
+    begin();
     int run = blockIdx.y;
     u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= t.count - t.has_score_bias) return;
@@ -93,4 +95,7 @@ extern "C" __global__ void pack_parameters(const __grid_constant__ AdamTask t) {
 
 // After the captured steps.
 struct AdvanceTask { u64* base; u32 steps; };
-extern "C" __global__ void advance(const __grid_constant__ AdvanceTask t) { *t.base += t.steps; }
+extern "C" __global__ void advance(const __grid_constant__ AdvanceTask t) {
+    begin();
+    *t.base += t.steps;
+}

@@ -13,6 +13,15 @@ struct Buffer {
     __device__ float* of(int run) const { return data ? data + stride * run : nullptr; }
 };
 
+// Every kernel begins with this. It may have been started while the one before it still ran: nothing is
+// read or written until that one is through. Then the next one may get ready in turn.
+__device__ inline void begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- stable elementary functions (numerics.rs) ----
 
 __device__ inline float softplus(float x) {

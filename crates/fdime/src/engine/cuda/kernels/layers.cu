@@ -343,6 +343,32 @@ __device__ inline float2 times_pair_slope(float a, float b, float2 p, float2 q) 
     return make_float2(times_slope(a, activate(p.x + q.x)), times_slope(b, activate(p.y + q.y)));
 }
 
+__device__ inline float2 received(float2 v, int step) {
+    return make_float2(__shfl_xor_sync(~0u, v.x, step), __shfl_xor_sync(~0u, v.y, step));
+}
+
+// Adds up the values of the eight lanes of a column. While there are several left, a lane hands half of them to
+// its partner and goes on with the other half: in the end lane e of the eight has those from e N / 8 on, or
+// 8 / N lanes share one.
+template <int N, int LEFT = N, int STEP = 16> __device__ inline void add_over_lanes(float2 (&v)[N]) {
+    if constexpr (STEP >= 4) {
+        const int HALF = LEFT / 2;
+        if constexpr (LEFT > 1) {
+            bool upper = threadIdx.x & STEP;
+#pragma unroll
+            for (int k = 0; k < HALF; ++k) {
+                float2 other = received(upper ? v[k] : v[k + HALF], STEP), own = upper ? v[k + HALF] : v[k];
+                v[k] = make_float2(own.x + other.x, own.y + other.y);
+            }
+            add_over_lanes<N, HALF, STEP / 2>(v);
+        } else {
+            float2 other = received(v[0], STEP);
+            v[0] = make_float2(v[0].x + other.x, v[0].y + other.y);
+            add_over_lanes<N, 1, STEP / 2>(v);
+        }
+    }
+}
+
 // Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes parts of its
 // own, which PartSum adds: no atomics, so a run repeats to the bit.
 template <class T, bool FULL>
@@ -383,6 +409,7 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
     float2* shared = reinterpret_cast<float2*>(dynamic_shared);
     const int ROW = T::N / 2;
     float2* mine = shared + (warp_row * 16 + 2 * eighth) * ROW + first_column<T>() / 2;
+    float2 over_ys[T::MT][T::NT];
 #pragma unroll
     for (int n = 0; n < T::NT; ++n) {
         bool inside = FULL || column + 8 * n < g.inputs;
@@ -396,18 +423,24 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
             float2 b = times_pair_slope(acc.c[m][n][2], acc.c[m][n][3], x, y1);
             sum0.x += a.x; sum0.y += a.y;
             sum1.x += b.x; sum1.y += b.y;
-            float s = a.x + b.x, t = a.y + b.y;
-#pragma unroll
-            for (int step = 4; step < 32; step *= 2) {
-                s += __shfl_xor_sync(~0u, s, step);
-                t += __shfl_xor_sync(~0u, t, step);
-            }
-            // Lanes take turns, so that each stores an eighth of the columns.
-            if (eighth == n % 8 && inside && first_i + m < pairs.n)
-                *reinterpret_cast<float2*>(p_result + tile_j * g.part_stride + (first_i + m) * ld + column + 8 * n) = make_float2(s, t);
+            over_ys[m][n] = make_float2(a.x + b.x, a.y + b.y);
         }
         mine[4 * n] = sum0;
         mine[4 * n + ROW] = sum1;
+    }
+    // Eight lanes have a column's sums over two ys each.
+#pragma unroll
+    for (int m = 0; m < T::MT; ++m) {
+        add_over_lanes(over_ys[m]);
+        const int EACH = T::NT >= 8 ? T::NT / 8 : 1, SHARE = T::NT >= 8 ? 1 : 8 / T::NT;
+        if (first_i + m < pairs.n && eighth % SHARE == 0) {
+            float* to = p_result + tile_j * g.part_stride + (first_i + m) * ld + column;
+#pragma unroll
+            for (int k = 0; k < EACH; ++k) {
+                int c = 8 * (eighth / SHARE * EACH + k);
+                if (FULL || column + c < g.inputs) *reinterpret_cast<float2*>(to + c) = over_ys[m][k];
+            }
+        }
     }
     __syncthreads();
     for (int at = threadIdx.x; at < 16 * ROW; at += T::THREADS) {
@@ -481,6 +514,7 @@ struct PairedEmbeddings {
 
 // One warp a pair: score = g(x_i) . h(y_j).
 extern "C" __global__ void paired_scores(const __grid_constant__ PairedEmbeddings e) {
+    begin();
     int r = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
     if (r >= e.pairs.rows) return;
     Pair pair = locate(e.pairs, partners(e.pairs, run), r);
@@ -495,6 +529,7 @@ extern "C" __global__ void paired_scores(const __grid_constant__ PairedEmbedding
 // One warp an x and the y of the same index: both meet two pairs. The pair in which y_i is the partner is
 // found through the inverse, stored behind the partners.
 extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ PairedEmbeddings e) {
+    begin();
     int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
     int n = e.pairs.n;
     if (i >= n) return;
@@ -515,48 +550,49 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
 #define ENTRY(name, Size, Args) \
     extern "C" __global__ void __launch_bounds__(Size::THREADS) name(const __grid_constant__ Args t)
 #define KERNELS(Size, suffix) \
-    ENTRY(layer_of_matrix_##suffix, Size, LayerTask) { layer_of_matrix<Size>(t); } \
-    ENTRY(layer_of_pairs_##suffix, Size, LayerTask) { layer_of_pairs<Size>(t); } \
-    ENTRY(weights_matrix_matrix_##suffix, Size, WeightGradientTask) { \
+    ENTRY(layer_of_matrix_##suffix, Size, LayerTask) { begin(); layer_of_matrix<Size>(t); } \
+    ENTRY(layer_of_pairs_##suffix, Size, LayerTask) { begin(); layer_of_pairs<Size>(t); } \
+    ENTRY(weights_matrix_matrix_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[t.task.role()]; \
         weight_gradient<Size>(stored_input(w, t.task.run()), stored_gradient(w, t.task.run()), w, t.task.run()); \
     } \
-    ENTRY(weights_matrix_scores_##suffix, Size, WeightGradientTask) { \
+    ENTRY(weights_matrix_scores_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[0]; \
         weight_gradient<Size>(stored_input(w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
     } \
-    ENTRY(weights_pairs_matrix_##suffix, Size, WeightGradientTask) { \
+    ENTRY(weights_pairs_matrix_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[0]; \
         weight_gradient<Size>(pair_input(t, w, t.task.run()), stored_gradient(w, t.task.run()), w, t.task.run()); \
     } \
-    ENTRY(weights_pairs_scores_##suffix, Size, WeightGradientTask) { \
+    ENTRY(weights_pairs_scores_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[0]; \
         weight_gradient<Size>(pair_input(t, w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
     } \
-    ENTRY(inputs_matrix_stored_##suffix, Size, InputGradientTask) { \
+    ENTRY(inputs_matrix_stored_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[t.task.role()]; \
         input_gradient_stored<Size>(stored_gradient(g, t.task.run()), g, t.task.run()); \
     } \
-    ENTRY(inputs_scores_stored_##suffix, Size, InputGradientTask) { \
+    ENTRY(inputs_scores_stored_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[0]; \
         input_gradient_stored<Size>(score_gradient(g, t.task.run()), g, t.task.run()); \
     } \
-    ENTRY(inputs_matrix_pairs_##suffix, Size, InputGradientTask) { \
+    ENTRY(inputs_matrix_pairs_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[0]; \
         input_gradient_pairs<Size>(stored_gradient(g, t.task.run()), t, g, t.task.run()); \
     } \
-    ENTRY(inputs_scores_pairs_##suffix, Size, InputGradientTask) { \
+    ENTRY(inputs_scores_pairs_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[0]; \
         input_gradient_pairs<Size>(score_gradient(g, t.task.run()), t, g, t.task.run()); \
     } \
-    ENTRY(product_along_along_##suffix, Size, PlainTask) { plain_product<Size, true, true>(t); } \
-    ENTRY(product_along_across_##suffix, Size, PlainTask) { plain_product<Size, true, false>(t); } \
-    ENTRY(product_across_across_##suffix, Size, PlainTask) { plain_product<Size, false, false>(t); }
+    ENTRY(product_along_along_##suffix, Size, PlainTask) { begin(); plain_product<Size, true, true>(t); } \
+    ENTRY(product_along_across_##suffix, Size, PlainTask) { begin(); plain_product<Size, true, false>(t); } \
+    ENTRY(product_across_across_##suffix, Size, PlainTask) { begin(); plain_product<Size, false, false>(t); }
 
 KERNELS(Large, large)
 KERNELS(Small, small)
 
 ENTRY(weights_matrix_parts_small, Small, WeightGradientTask) {
+    begin();
     const WeightGradient& w = t.roles[t.task.role()];
     int run = t.task.run();
     PartSum parts = {w.gradient.of(run), w.ld_output, w.parts, w.part_stride};

@@ -98,6 +98,7 @@ const int OBJECTIVE_THREADS = 256;
 
 // The partition functions: what every cost and readout with one needs of the whole batch.
 extern "C" __global__ void observe_partition(const __grid_constant__ ObjectiveTask t) {
+    begin();
     int run = blockIdx.z;
     ObjectiveSpec spec = t.specs[run];
     const float* scores = t.scores.of(run);
@@ -130,6 +131,7 @@ extern "C" __global__ void observe_partition(const __grid_constant__ ObjectiveTa
 
 // One warp an x: ln sum_j e^{l_ij}, the joint pair included.
 extern "C" __global__ void observe_rows(const __grid_constant__ ObjectiveTask t) {
+    begin();
     int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
     if (i >= t.pairs.n) return;
     ObjectiveSpec spec = t.specs[run];
@@ -166,6 +168,7 @@ __device__ inline double moved_average(double average, double log_partition) {
 }
 
 extern "C" __global__ void score_gradients(const __grid_constant__ ObjectiveTask t) {
+    begin();
     int run = blockIdx.z;
     ObjectiveSpec spec = t.specs[run];
     const float* scores = t.scores.of(run);

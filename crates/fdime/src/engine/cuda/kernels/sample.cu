@@ -104,6 +104,7 @@ __device__ inline float gamma(float shape, u64 seed, u32 step, u32 row) {
 
 // One warp a row.
 extern "C" __global__ void sample(const __grid_constant__ SampleTask t) {
+    begin();
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
     if (row >= t.n) return;
     const ScenarioSpec& spec = t.specs[run];
@@ -153,6 +154,7 @@ struct PartnerTask {
 // One warp shuffles for one step of one run: Fisher-Yates from the back, begun anew at the first fixed
 // point when those are not allowed, which keeps derangements uniform. All captured steps are done at once.
 extern "C" __global__ void partners_of_steps(const __grid_constant__ PartnerTask t) {
+    begin();
     u32* out = t.partner + (u64)blockIdx.x * 2 * t.n;
     int run = blockIdx.x % t.runs, lane = threadIdx.x;
     u32 step = (u32)(*t.base + blockIdx.x / t.runs);
