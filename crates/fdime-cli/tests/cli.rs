@@ -54,6 +54,9 @@ fn impossible_requests_name_the_flag() {
         "staircase --scenario swiss-roll --dim 5",
         "staircase --dim 0",
         "staircase --batch 1",
+        "staircase --device gpu",
+        "staircase --device cpu --precision bf16",
+        "staircase --precision tf23",
         "staircase --levels ,",
         "staircase --levels rho=1.2",
         "staircase --levels -1",
@@ -281,4 +284,67 @@ fn an_interrupt_ends_cleanly() {
     assert!(kill.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(is_empty(folder.path()));
+}
+
+#[test]
+fn devices_are_listed() {
+    let text = stdout("devices");
+    assert!(text.starts_with("cpu ") && text.contains("ready"), "{text}");
+    assert!(text.contains("cuda"), "a GPU, or why there is none: {text}");
+    let rows = json("devices --json");
+    assert_eq!(rows[0]["device"], "cpu");
+    assert_eq!(rows[0]["ready"], true);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_an_error_only_when_asked_for() {
+    let run =
+        "staircase --scenario gaussian --dim 1 --levels 1 --iterations 2 --hidden 4,4 --last 1";
+    if json("devices --json")[1]["ready"] == true {
+        println!("SKIPPED: there is a GPU here");
+        return;
+    }
+    assert!(stdout(&format!("{run} --device auto")).contains("true MI"));
+    let output = fdime(&format!("{run} --device cuda"));
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: cuda: ") && error.lines().count() == 1, "{error}");
+}
+
+/// A sweep that is killed keeps its finished runs, and takes them up again.
+#[test]
+fn a_killed_sweep_keeps_its_finished_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("runs.jsonl");
+    let sweep = format!(
+        "staircase --device cpu --threads 1 --scenario gaussian --dim 2 --levels 1,2 --iterations 150 \
+         --hidden 16,16 --estimator gan-dime --runs 40 --last 50 --log {}",
+        log.display()
+    );
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_fdime"))
+        .args(sweep.split_whitespace())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = || std::fs::read_to_string(&log).map_or(0, |text| text.matches('\n').count());
+    while lines() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = lines();
+    assert!(kept >= 2);
+
+    let resumed = fdime(&sweep);
+    let said = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(said.contains(&format!("{kept} of 40 runs are in the log already")), "{said}");
+    assert_eq!(lines(), 40, "every run once");
+    // Traces are kept in single precision: summaries agree to that.
+    let table = |output: Vec<u8>| {
+        let text = String::from_utf8(output).unwrap();
+        text.lines().skip(3).map(str::to_string).collect::<Vec<_>>()
+    };
+    let whole = stdout(&sweep.replace(&format!(" --log {}", log.display()), ""));
+    assert_eq!(table(resumed.stdout), table(whole.into_bytes()));
 }

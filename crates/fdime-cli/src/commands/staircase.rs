@@ -48,6 +48,9 @@ fn paper_window() -> usize {
 
 const MOST_RUNS: usize = 100_000;
 
+/// The CPU engine's name in reports and logs.
+const CPU: &str = "cpu";
+
 impl StaircasePlan {
     /// The file's settings or the defaults, then the flags.
     fn new(args: &Staircase) -> Result<Self, Failure> {
@@ -254,6 +257,9 @@ pub fn run(args: &Staircase) -> Outcome {
         }
     }
     let (engine, device) = engine(args)?;
+    if device == CPU {
+        plan.run_plan(&plan.estimators[0], 0).check_memory()?;
+    }
     let log = args.log.as_deref().map(|path| RunLog::open(path, &device)).transpose()?;
     let start = Instant::now();
     let run_plans = plan.run_plans();
@@ -335,7 +341,7 @@ fn engine(args: &Staircase) -> Result<(Box<dyn Engine>, String), Failure> {
             let name = format!("{}, {}", engine.device_name(), precision.name());
             (Box::new(engine), name)
         }
-        None => (Box::new(cpu), "cpu".into()),
+        None => (Box::new(cpu), CPU.into()),
     })
 }
 
@@ -448,7 +454,7 @@ fn print_table(report: &Report) -> Outcome {
         if plan.runs == 1 { "" } else { "s" },
         plan.seed,
         report.seconds,
-        if report.device == "cpu" { String::new() } else { format!("\non {}", report.device) }
+        if report.device == CPU { String::new() } else { format!("\non {}", report.device) }
     )?;
     let width = plan.estimators.iter().map(|e| e.to_string().len()).max().unwrap_or(0).max(9);
     writeln!(

@@ -10,8 +10,8 @@ use crate::pairing::Pairing;
 
 /// The network of a critic.
 pub(super) enum Network {
-    Pair(PairNetwork),
-    Separable(Separable),
+    Pair(Box<PairNetwork>),
+    Separable(Box<Separable>),
 }
 
 /// Where a parameter is, by its place in a run's piece.

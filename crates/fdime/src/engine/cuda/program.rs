@@ -211,9 +211,9 @@ impl Program {
         let partner = if drawn { arena.bytes((cut.steps * runs * 2 * n * 4) as u64) } else { 0 };
         let network = match shape.critic.kind {
             CriticKind::Separable => {
-                Network::Separable(Separable::new(shape, &cut, ld, &mut arena))
+                Network::Separable(Box::new(Separable::new(shape, &cut, ld, &mut arena)))
             }
-            _ => Network::Pair(PairNetwork::new(shape, &cut, ld, &mut arena)),
+            _ => Network::Pair(Box::new(PairNetwork::new(shape, &cut, ld, &mut arena))),
         };
         let parameters = arena.floats(network.parameter_size(), runs);
         let moments = arena.floats(2 * network.parameter_count(), runs);
