@@ -93,15 +93,17 @@ impl Tile {
         }
     }
 
-    /// Bytes of shared memory: two stages of both operands (`Tile::BYTES`), or what the sums over a tile
-    /// of pairs take.
+    /// Bytes of shared memory: the stages of the operands, or the sums over a tile of pairs, 16 numbers
+    /// of every column for each row of warps, which come after them.
     fn shared(self, cut: &Cut) -> u32 {
+        let columns = self.columns(cut.precision);
+        let sums = |warp_rows: usize| warp_rows * 16 * columns * 4;
         if self == Tile::Large && cut.wgmma {
-            return 8 * 16 * 256 * 4;
+            return sums(8) as u32;
         }
         let number = if cut.precision == Precision::Bf16 { 2 } else { 4 };
-        let stage = 16 * number * (self.rows() + self.columns(cut.precision)) + 2 * 64;
-        (2 * self.depth() / 16 * stage) as u32
+        let stage = 16 * number * (self.rows() + columns) + 2 * 64;
+        (2 * self.depth() / 16 * stage).max(sums(2)) as u32
     }
 }
 

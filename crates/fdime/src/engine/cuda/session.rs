@@ -33,7 +33,9 @@ pub(super) fn allocate(
     size: u64,
     program: impl FnOnce(u64) -> Program,
 ) -> Result<(CudaSlice<u8>, Program)> {
-    let memory = guarded(|| device.stream.alloc_zeros::<u8>(size as usize))?;
+    let memory = guarded(|| device.stream.alloc_zeros::<u8>(size as usize)).map_err(|error| {
+        failure(format!("{:.1} GB of {}'s memory: {error}", size as f64 / 1e9, device.name))
+    })?;
     let (start, _) = memory.device_ptr(&device.stream);
     let program = program(start);
     Ok((memory, program))

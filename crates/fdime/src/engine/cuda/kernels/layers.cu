@@ -185,45 +185,39 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
     product<T, false, false, true>(input, gradient, m0, w.inputs, n0, w.outputs, from, to, w.rows, acc, sums, m0 == 0);
 
     float* result = w.result.of(run) + (u64)piece * w.inputs * w.ld_output;
-    // Where G lacks the last layer's weights, they come in here.
-    const float* scale = masked<G>() ? w.score_weights.of(run) : nullptr;
-    for_each_pair<T>(acc, [&](int row, int column, float a, float b) {
-        if (m0 + row >= w.inputs || n0 + column >= w.outputs) return;
-        float2 s = scale ? load2(scale + n0 + column) : make_float2(1.f, 1.f);
-        *reinterpret_cast<float2*>(result + (u64)(m0 + row) * w.ld_output + n0 + column) = make_float2(a * s.x, b * s.y);
-    });
     float* shared = reinterpret_cast<float*>(dynamic_shared);
     float4* shared4 = reinterpret_cast<float4*>(dynamic_shared);
     const int BLOCKS = T::N / 4;
     if constexpr (masked<G>()) {
-        // The last layer's weights gather dJ/ds a with a = (input W + b) where it is on, so
-        // sum_r dJ/ds a_c = sum_k W_kc U_kc + b_c u_c, U and u being this product and its column sums.
-        const float* weights = w.weights.of(run);
+        // G lacks the last layer's weights: they come in here. And those weights gather dJ/ds a with
+        // a = (input W + b) where it is on, so sum_r dJ/ds a_c = sum_k W_kc U_kc + b_c u_c, U and u
+        // being this product and its column sums.
+        const float *weights = w.weights.of(run), *scale = w.score_weights.of(run);
         int row = m0 + first_row<T>(), column = first_column<T>();
+        float2 gathered[T::NT];
 #pragma unroll
         for (int n = 0; n < T::NT; ++n) {
-            float x = 0.f, y = 0.f;
+            int c = n0 + column + 8 * n;
+            float2 s = c < w.outputs ? load2(scale + c) : make_float2(0.f, 0.f);
+            gathered[n] = make_float2(0.f, 0.f);
 #pragma unroll
             for (int m = 0; m < T::MT; ++m)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    int r = row + 16 * m + half, c = n0 + column + 8 * n;
+                    int r = row + 16 * m + half;
                     if (r >= w.inputs || c >= w.outputs) continue;
-                    float2 v = load2(weights + (u64)r * w.ld_output + c);
-                    x += v.x * acc.c[m][n][2 * half];
-                    y += v.y * acc.c[m][n][2 * half + 1];
+                    float a = acc.c[m][n][2 * half], b = acc.c[m][n][2 * half + 1];
+                    float2 v = load2(at(weights, r, w.ld_output) + c);
+                    gathered[n].x += v.x * a;
+                    gathered[n].y += v.y * b;
+                    *reinterpret_cast<float2*>(result + (u64)r * w.ld_output + c) = make_float2(a * s.x, b * s.y);
                 }
-#pragma unroll
-            for (int step = 4; step < 32; step *= 2) {
-                x += __shfl_xor_sync(~0u, x, step);
-                y += __shfl_xor_sync(~0u, y, step);
-            }
-            if ((threadIdx.x & 31) < 4) {
-                float* to = shared + (threadIdx.x >> 5) / T::COLUMNS * T::N + column + 8 * n;
-                to[0] = x;
-                to[1] = y;
-            }
         }
+        float* to = shared + (threadIdx.x >> 5) / T::COLUMNS * T::N + column;
+        sum_columns(gathered, [&](int c, float2 sum) {
+            to[c] = sum.x;
+            to[c + 1] = sum.y;
+        });
         __syncthreads();
         float* out = w.score_result.of(run) + (u64)(piece * ((w.inputs + T::M - 1) / T::M) + m0 / T::M) * w.ld_output;
         for (int c = threadIdx.x; c < T::N && n0 + c < w.outputs; c += T::THREADS) {
@@ -232,6 +226,11 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
             out[n0 + c] = sum;
         }
         __syncthreads();
+    } else {
+        for_each_pair<T>(acc, [&](int row, int column, float a, float b) {
+            if (m0 + row < w.inputs && n0 + column < w.outputs)
+                *reinterpret_cast<float2*>(result + (u64)(m0 + row) * w.ld_output + n0 + column) = make_float2(a, b);
+        });
     }
     if (m0 != 0 || !(w.bias_result.data || w.score_result.data)) return;
     // A unit's sums are over some of the depths: lanes that share columns add up, then depths do.
@@ -261,7 +260,7 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
         if (column >= w.outputs) continue;
         u64 at = (u64)piece * w.ld_output + column;
         if constexpr (masked<G>()) {
-            float4 bias = load4(w.bias.of(run) + column), s = load4(scale + column);
+            float4 bias = load4(w.bias.of(run) + column), s = load4(w.score_weights.of(run) + column);
             u64 tiles = (w.inputs + T::M - 1) / T::M;
             float4* out = reinterpret_cast<float4*>(w.score_result.of(run) + piece * tiles * w.ld_output + column);
             *out = *out + make_float4(bias.x * plain.x, bias.y * plain.y, bias.z * plain.z, bias.w * plain.w);
@@ -343,32 +342,6 @@ __device__ inline float2 times_pair_slope(float a, float b, float2 p, float2 q) 
     return make_float2(times_slope(a, activate(p.x + q.x)), times_slope(b, activate(p.y + q.y)));
 }
 
-__device__ inline float2 received(float2 v, int step) {
-    return make_float2(__shfl_xor_sync(~0u, v.x, step), __shfl_xor_sync(~0u, v.y, step));
-}
-
-// Adds up the values of the eight lanes of a column. While there are several left, a lane hands half of them to
-// its partner and goes on with the other half: in the end lane e of the eight has those from e N / 8 on, or
-// 8 / N lanes share one.
-template <int N, int LEFT = N, int STEP = 16> __device__ inline void add_over_lanes(float2 (&v)[N]) {
-    if constexpr (STEP >= 4) {
-        const int HALF = LEFT / 2;
-        if constexpr (LEFT > 1) {
-            bool upper = threadIdx.x & STEP;
-#pragma unroll
-            for (int k = 0; k < HALF; ++k) {
-                float2 other = received(upper ? v[k] : v[k + HALF], STEP), own = upper ? v[k + HALF] : v[k];
-                v[k] = make_float2(own.x + other.x, own.y + other.y);
-            }
-            add_over_lanes<N, HALF, STEP / 2>(v);
-        } else {
-            float2 other = received(v[0], STEP);
-            v[0] = make_float2(v[0].x + other.x, v[0].y + other.y);
-            add_over_lanes<N, 1, STEP / 2>(v);
-        }
-    }
-}
-
 // Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes parts of its
 // own, which PartSum adds: no atomics, so a run repeats to the bit.
 template <class T, bool FULL>
@@ -431,16 +404,10 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
     // Eight lanes have a column's sums over two ys each.
 #pragma unroll
     for (int m = 0; m < T::MT; ++m) {
-        add_over_lanes(over_ys[m]);
-        const int EACH = T::NT >= 8 ? T::NT / 8 : 1, SHARE = T::NT >= 8 ? 1 : 8 / T::NT;
-        if (first_i + m < pairs.n && eighth % SHARE == 0) {
-            float* to = p_result + tile_j * g.part_stride + (first_i + m) * ld + column;
-#pragma unroll
-            for (int k = 0; k < EACH; ++k) {
-                int c = 8 * (eighth / SHARE * EACH + k);
-                if (FULL || column + c < g.inputs) *reinterpret_cast<float2*>(to + c) = over_ys[m][k];
-            }
-        }
+        float* to = p_result + tile_j * g.part_stride + (first_i + m) * ld + column;
+        sum_columns(over_ys[m], [&](int c, float2 sum) {
+            if (first_i + m < pairs.n && (FULL || column + c < g.inputs)) *reinterpret_cast<float2*>(to + c) = sum;
+        });
     }
     __syncthreads();
     for (int at = threadIdx.x; at < 16 * ROW; at += T::THREADS) {

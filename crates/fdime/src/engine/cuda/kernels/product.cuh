@@ -106,7 +106,6 @@ template <int WM_, int WN_, int ROWS_, int COLUMNS_, int DEPTH_> struct Tile {
     // Bytes of 16 depths; half a bank cycle more keeps stores of neighbouring depths apart.
     static const int A_DEPTH = M * 32 * STEPS + 64, B_DEPTH = N * 32 * STEPS + 64;
     static const int STAGE = DEPTH * (A_DEPTH + B_DEPTH);
-    static const int BYTES = 2 * STAGE;
 };
 #if PRECISION == 0
 typedef Tile<64, 32, 2, 4, 1> Large;
@@ -540,4 +539,41 @@ template <class T, class F> __device__ void for_each_pair(const Accumulators<T>&
             f(row + 16 * m, column + 8 * n, acc.c[m][n][0], acc.c[m][n][1]);
             f(row + 16 * m + 1, column + 8 * n, acc.c[m][n][2], acc.c[m][n][3]);
         }
+}
+
+__device__ inline float2 received(float2 v, int step) {
+    return make_float2(__shfl_xor_sync(~0u, v.x, step), __shfl_xor_sync(~0u, v.y, step));
+}
+
+// Adds up the values of the eight lanes of a column. While there are several left, a lane hands half of them to
+// its partner and goes on with the other half: in the end lane e of the eight has those from e N / 8 on, or
+// 8 / N lanes share one.
+template <int N, int LEFT = N, int STEP = 16> __device__ inline void add_over_lanes(float2 (&v)[N]) {
+    if constexpr (STEP >= 4) {
+        const int HALF = LEFT / 2;
+        if constexpr (LEFT > 1) {
+            bool upper = threadIdx.x & STEP;
+#pragma unroll
+            for (int k = 0; k < HALF; ++k) {
+                float2 other = received(upper ? v[k] : v[k + HALF], STEP), own = upper ? v[k + HALF] : v[k];
+                v[k] = make_float2(own.x + other.x, own.y + other.y);
+            }
+            add_over_lanes<N, HALF, STEP / 2>(v);
+        } else {
+            float2 other = received(v[0], STEP);
+            v[0] = make_float2(v[0].x + other.x, v[0].y + other.y);
+            add_over_lanes<N, 1, STEP / 2>(v);
+        }
+    }
+}
+
+// Adds up, over the eight lanes that share them, what lanes have of their columns: for all n, two columns from
+// 8 n on. Calls f(8 n, sum) on one of the lanes.
+template <int N, class F> __device__ void sum_columns(float2 (&v)[N], F f) {
+    const int EACH = N >= 8 ? N / 8 : 1, SHARE = N >= 8 ? 1 : 8 / N;
+    int eighth = (threadIdx.x & 31) >> 2;
+    add_over_lanes(v);
+#pragma unroll
+    for (int k = 0; k < EACH; ++k)
+        if (eighth % SHARE == 0) f(8 * (eighth / SHARE * EACH + k), v[k]);
 }
