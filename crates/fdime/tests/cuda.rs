@@ -134,8 +134,8 @@ const PAIRINGS: [(CriticKind, Pairing); 6] = [
 /// for every critic, pairing, objective and activation, for shapes that fill tiles and shapes
 /// that do not. Gradients are measured against their joint half: at the initial weights it all but cancels
 /// with the marginal half, and the rest is as uncertain as each of them. A ReLU within rounding of its kink
-/// is on for one device and off for the other, whatever the kernels, so with ReLU ten times as much is
-/// allowed.
+/// is on for one device and off for the other, whatever the kernels; so with ReLU and less than fp32 ten
+/// times as much is allowed.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn a_pass_agrees_with_the_cpu_in_fp32() {
@@ -232,7 +232,7 @@ fn a_pass_agrees(precision: Precision, allowed: f64) {
             off.halves
         );
         // NaN is as far as can be.
-        let allowed = if relu { 10.0 * allowed } else { allowed };
+        let allowed = if relu && precision != Precision::Fp32 { 10.0 * allowed } else { allowed };
         if !matches!(error.partial_cmp(&allowed), Some(std::cmp::Ordering::Less)) {
             println!("TOO FAR {what}");
             failed.push(what.clone());
@@ -246,8 +246,9 @@ fn a_pass_agrees(precision: Precision, allowed: f64) {
     assert!(failed.is_empty(), "{} of {} too far", failed.len(), settings.len());
 }
 
-/// Statistics of a staircase on both devices: means of 8 runs each lie within 4.5 standard errors
-/// of each other (alpha of about 1e-5 for each of the comparisons, fixed seeds).
+/// Statistics of a staircase on both devices: means of 8 runs each lie within 4.5 standard errors of each
+/// other (Student's t with 14 degrees of freedom: alpha = 5e-4 for each of 38 comparisons, fixed seeds), and
+/// variances over iterations within a factor of 1.7.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn staircases_agree_within_their_noise() {
@@ -313,7 +314,7 @@ fn staircases_agree_within_their_noise() {
                 cpu.level.variance,
                 gpu.level.variance
             );
-            assert!(off < 6.0, "{scenario} {critic} {pairing} {estimator}");
+            assert!(off < 4.5, "{scenario} {critic} {pairing} {estimator}");
             let ratio = cpu.level.variance / gpu.level.variance;
             assert!(
                 (0.6..1.7).contains(&ratio),

@@ -117,14 +117,6 @@ impl Divergence {
         Divergence::ShiftedLog,
     ];
 
-    /// Its number in the table and, for the alpha family, alpha; a custom one has none.
-    pub(crate) fn number(&self) -> Option<(i32, f64)> {
-        let alpha = if let Divergence::Alpha(alpha) = self { *alpha } else { 0.0 };
-        let same = |row: &Divergence| std::mem::discriminant(row) == std::mem::discriminant(self);
-        let number = Divergence::TABLE.iter().position(same)?;
-        Some((number as i32, alpha))
-    }
-
     /// The alpha-divergence of a finite alpha.
     pub fn alpha(alpha: f64) -> Result<Self> {
         if alpha.is_finite() {

@@ -104,12 +104,22 @@ pub(super) fn uses_wgmma(precision: Precision, architecture: u32) -> bool {
 
 fn options(precision: Precision, activation: Activation, architecture: u32) -> Vec<String> {
     let wgmma = uses_wgmma(precision, architecture);
+    let precision = match precision {
+        Precision::Fp32 => 0,
+        Precision::Tf32 => 1,
+        Precision::Bf16 => 2,
+    };
+    let activation = match activation {
+        Activation::Relu => 0,
+        Activation::Elu => 1,
+        Activation::Softplus => 2,
+    };
     vec![
         format!("--gpu-architecture=sm_{architecture}{}", if wgmma { "a" } else { "" }),
         format!("-DWGMMA={}", i32::from(wgmma)),
         "--std=c++17".into(),
-        format!("-DPRECISION={}", precision as i32),
-        format!("-DACTIVATION={}", activation as i32),
+        format!("-DPRECISION={precision}"),
+        format!("-DACTIVATION={activation}"),
     ]
 }
 

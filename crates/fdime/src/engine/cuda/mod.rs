@@ -19,7 +19,6 @@ pub use kernels::{Precision, compile_kernels};
 use super::{CpuEngine, Engine};
 use crate::critic::Batch;
 use crate::data::without_panic;
-use crate::divergence::Divergence;
 use crate::error::{Error, Result, invalid};
 use crate::nats::Nats;
 use crate::objective::{Cost, Readout};
@@ -28,7 +27,7 @@ use crate::scenario::PairSource;
 use crate::train::{Ending, Observer, RunPlan, StepRecord, Trace};
 use device::Device;
 use program::{Cut, Needs, Program, Shape};
-use session::{Replay, Session, allocate};
+use session::{Replay, Session, allocate, divergence_number};
 use std::ops::ControlFlow;
 
 fn failure(reason: impl Into<String>) -> Error {
@@ -304,8 +303,10 @@ impl Watched {
 /// Why a plan cannot run on the GPU, if it cannot.
 fn unsupported(plan: &RunPlan) -> Option<String> {
     let layers = plan.critic.hidden.len();
-    if let Cost::FDivergence(Divergence::Custom(_)) = plan.estimator.cost() {
-        return Some(format!("{} is a custom divergence", plan.estimator.name()));
+    if let Cost::FDivergence(divergence) = plan.estimator.cost() {
+        if divergence_number(divergence).is_none() {
+            return Some(format!("{} is a custom divergence", plan.estimator.name()));
+        }
     }
     if plan.critic.dropout > 0.0 {
         return Some("the critic has dropout".into());

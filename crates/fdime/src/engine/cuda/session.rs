@@ -4,7 +4,9 @@ use super::abi;
 use super::device::{Device, describe, guarded};
 use super::failure;
 use super::program::{Block, Launch, Program};
+use crate::divergence::Divergence;
 use crate::error::Result;
+use crate::link::Link;
 use crate::objective::{Cost, Readout};
 use crate::scenario::{Generator, Map, Scenario};
 use crate::train::RunPlan;
@@ -264,19 +266,59 @@ impl<'a, 'b> Replay<'a, 'b> {
     }
 }
 
+/// A divergence's case in `divergence_row` (objective.cu), if it has one.
+pub(super) fn divergence_number(divergence: &Divergence) -> Option<i32> {
+    Some(match divergence {
+        Divergence::Kl => 0,
+        Divergence::Gan => 1,
+        Divergence::Hellinger => 2,
+        Divergence::ReverseKl => 3,
+        Divergence::JensenShannon => 4,
+        Divergence::Pearson => 5,
+        Divergence::Neyman => 6,
+        Divergence::Jeffreys => 7,
+        Divergence::Alpha(_) => 8,
+        Divergence::ShiftedLog => 9,
+        Divergence::Custom(_) => return None,
+    })
+}
+
+/// A map's case in `apply_maps` and `mapped` (sample.cu).
+fn map_number(map: Map) -> i32 {
+    match map {
+        Map::Cube => 0,
+        Map::HalfCube => 1,
+        Map::Asinh => 2,
+        Map::NormalCdf => 3,
+        Map::SwissRoll => 4,
+        Map::Wiggle1 => 5,
+        Map::Wiggle2 => 6,
+        Map::Bimodal1 => 7,
+        Map::Bimodal2 => 8,
+        Map::Spiral12 => 9,
+        Map::Spiral23 => 10,
+    }
+}
+
 fn objective_spec(plan: &RunPlan) -> abi::ObjectiveSpec {
     let estimator = &plan.estimator;
     let mut spec = abi::ObjectiveSpec {
-        link: estimator.link() as i32,
+        link: match estimator.link() {
+            Link::Identity => 0,
+            Link::LogSoftplus => 1,
+            Link::InverseSquareSoftplus => 2,
+        },
         tau: f32::INFINITY,
         readout_tau: f32::INFINITY,
         ..Default::default()
     };
     match estimator.cost() {
         Cost::FDivergence(divergence) => {
-            // Custom ones, without a number, do not come here.
-            let (number, alpha) = divergence.number().unwrap_or_default();
-            (spec.divergence, spec.alpha) = (number, alpha as f32);
+            // Those without a kernel do not come here.
+            spec.divergence = divergence_number(divergence).unwrap_or_default();
+            if let Divergence::Alpha(alpha) = divergence {
+                spec.alpha = *alpha as f32;
+            }
         }
         Cost::MovingAverage => spec.cost = 1,
         Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
@@ -296,7 +338,7 @@ fn scenario_spec(scenario: &Scenario, seed: u64) -> abi::ScenarioSpec {
     let (generator, dim, x_maps, y_maps) = scenario.generator();
     let codes = |maps: &[Map]| {
         let mut codes = [0; abi::MOST_MAPS];
-        codes.iter_mut().zip(maps).for_each(|(code, map)| *code = *map as i32);
+        codes.iter_mut().zip(maps).for_each(|(code, map)| *code = map_number(*map));
         codes
     };
     let (base, pairs) = match generator {

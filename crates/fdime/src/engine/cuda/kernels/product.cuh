@@ -84,13 +84,18 @@ struct FragmentA { Split step[2]; };
 typedef Split FragmentB;
 __device__ inline FragmentA fragment_a(const uint4* from) { return {{split(from[0]), split(from[32])}}; }
 __device__ inline FragmentB fragment_b(Packed p) { return split(p); }
+// The tensor cores cut off where they add, which over thousands of depths would tell; so they add 16 depths
+// at a time, and the rest is added as usual, rounded to nearest.
 __device__ inline void multiply_add(float (&c)[4], const FragmentA& a, const FragmentB& b) {
-    mma_tf32(c, a.step[0].small, b.big.x, b.big.y);
-    mma_tf32(c, a.step[1].small, b.big.z, b.big.w);
-    mma_tf32(c, a.step[0].big, b.small.x, b.small.y);
-    mma_tf32(c, a.step[1].big, b.small.z, b.small.w);
-    mma_tf32(c, a.step[0].big, b.big.x, b.big.y);
-    mma_tf32(c, a.step[1].big, b.big.z, b.big.w);
+    float sum[4] = {0.f, 0.f, 0.f, 0.f};
+    mma_tf32(sum, a.step[0].small, b.big.x, b.big.y);
+    mma_tf32(sum, a.step[1].small, b.big.z, b.big.w);
+    mma_tf32(sum, a.step[0].big, b.small.x, b.small.y);
+    mma_tf32(sum, a.step[1].big, b.small.z, b.small.w);
+    mma_tf32(sum, a.step[0].big, b.big.x, b.big.y);
+    mma_tf32(sum, a.step[1].big, b.big.z, b.big.w);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) c[e] += sum[e];
 }
 #endif
 #endif
