@@ -303,10 +303,10 @@ impl Watched {
 /// Why a plan cannot run on the GPU, if it cannot.
 fn unsupported(plan: &RunPlan) -> Option<String> {
     let layers = plan.critic.hidden.len();
-    if let Cost::FDivergence(divergence) = plan.estimator.cost() {
-        if divergence_number(divergence).is_none() {
-            return Some(format!("{} is a custom divergence", plan.estimator.name()));
-        }
+    if let Cost::FDivergence(divergence) = plan.estimator.cost()
+        && divergence_number(divergence).is_none()
+    {
+        return Some(format!("{} is a custom divergence", plan.estimator.name()));
     }
     if plan.critic.dropout > 0.0 {
         return Some("the critic has dropout".into());
