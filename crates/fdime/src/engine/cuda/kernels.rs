@@ -123,6 +123,35 @@ fn options(precision: Precision, activation: Activation, architecture: u32) -> V
     ]
 }
 
+/// Whether kernels could be had: compiled, or kept from before.
+pub(super) fn check(device: &Device, precision: Precision) -> Result<()> {
+    find_compiler().or_else(|error| {
+        let kept = |activation| Recipe::new(device, precision, activation).kept();
+        let any = Activation::ALL.into_iter().filter_map(kept).any(|path| path.exists());
+        if any { Ok(()) } else { Err(error) }
+    })
+}
+
+/// What kernels are compiled from.
+struct Recipe {
+    source: String,
+    options: Vec<String>,
+}
+
+impl Recipe {
+    fn new(device: &Device, precision: Precision, activation: Activation) -> Self {
+        let options = options(precision, activation, device.architecture);
+        Recipe { source: source(), options }
+    }
+
+    /// Where the compiled kernels are kept.
+    fn kept(&self) -> Option<PathBuf> {
+        let mut hasher = DefaultHasher::new();
+        (&self.source, &self.options).hash(&mut hasher);
+        cache_folder().map(|folder| folder.join(format!("{:016x}.cubin", hasher.finish())))
+    }
+}
+
 /// The compiled kernels, from the disk if they are there.
 pub(super) fn load(
     device: &Device,
@@ -130,10 +159,8 @@ pub(super) fn load(
     activation: Activation,
     notice: &dyn Fn(&str),
 ) -> Result<Arc<CudaModule>> {
-    let (source, options) = (source(), options(precision, activation, device.architecture));
-    let mut hasher = DefaultHasher::new();
-    (&source, &options).hash(&mut hasher);
-    let kept = cache_folder().map(|folder| folder.join(format!("{:016x}.cubin", hasher.finish())));
+    let recipe = Recipe::new(device, precision, activation);
+    let kept = recipe.kept();
     let image = kept.as_ref().and_then(|path| std::fs::read(path).ok());
     let load = |image: Vec<u8>| device.context.load_module(Ptx::from_binary(image));
     // A damaged file does not load, and is then made anew.
@@ -142,7 +169,7 @@ pub(super) fn load(
     }
     notice(&format!("compiling kernels for {}, once", device.name));
     find_compiler()?;
-    let image = compile_on_all_cores(&source, &options)?;
+    let image = compile_on_all_cores(&recipe.source, &recipe.options)?;
     if let Some(path) = &kept {
         // Without a cache the next start compiles again; nothing else is lost.
         let folder = path.parent().unwrap_or(Path::new("."));

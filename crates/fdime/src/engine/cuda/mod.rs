@@ -79,7 +79,9 @@ impl CudaEngine {
         fallback: CpuEngine,
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
-        Ok(CudaEngine { device: Device::open()?, precision, fallback, notice: Box::new(notice) })
+        let device = Device::open()?;
+        kernels::check(&device, precision)?;
+        Ok(CudaEngine { device, precision, fallback, notice: Box::new(notice) })
     }
 
     /// The GPU's name.
@@ -321,6 +323,10 @@ fn unsupported(plan: &RunPlan) -> Option<String> {
     let (_, _, x_maps, y_maps) = maps.generator();
     if x_maps.len().max(y_maps.len()) > abi::MOST_MAPS {
         return Some(format!("scenario {} has more than 8 maps", plan.scenario.name));
+    }
+    let widths = plan.critic.hidden.windows(2);
+    if widths.into_iter().any(|pair| pair[0] as u64 * pair[1] as u64 > 1 << 30) {
+        return Some("a layer has more than 2^30 weights".into());
     }
     let n = plan.batch as u64;
     let rows = if plan.pairing == Pairing::AllPairs { n * n } else { 2 * n };

@@ -300,6 +300,13 @@ fn map_number(map: Map) -> i32 {
     }
 }
 
+impl Drop for Replay<'_, '_> {
+    fn drop(&mut self) {
+        // A replay may still write into the slots; an error has been, or will be, reported elsewhere.
+        let _ = self.session.device.stream.synchronize();
+    }
+}
+
 fn objective_spec(plan: &RunPlan) -> abi::ObjectiveSpec {
     let estimator = &plan.estimator;
     let mut spec = abi::ObjectiveSpec {
