@@ -165,11 +165,11 @@ pub struct Staircase {
     /// results agree between devices only as between seeds
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// What the GPU multiplies in: tf32, fp32 or bf16
-    #[arg(long, default_value = "tf32")]
-    pub precision: String,
+    /// What the GPU multiplies in: tf32, fp32 or bf16 [default: tf32]
+    #[arg(long)]
+    pub precision: Option<String>,
     /// Append every finished run to this file, one JSON line each; runs that are in it already are
-    /// not repeated
+    /// not repeated. On a GPU, runs that train together finish together
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Threads of the CPU; 0 means one for every core. It does not change the results

@@ -13,6 +13,8 @@ pub enum Failure {
     Interrupted,
     /// Ctrl-C, with what is finished kept for `--resume`: exit code 130.
     Paused,
+    /// Ctrl-C, with finished runs in a log: exit code 130.
+    Logged,
     /// Whoever read our output has closed it (`fdime list | head`): that is no error.
     OutputClosed,
 }
@@ -53,6 +55,10 @@ impl Failure {
             }
             Failure::Interrupted => {
                 eprintln!("interrupted: nothing was written");
+                ExitCode::from(130)
+            }
+            Failure::Logged => {
+                eprintln!("interrupted: finished runs are in the log; the same command goes on");
                 ExitCode::from(130)
             }
             Failure::Paused => {

@@ -3,7 +3,7 @@ use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
 use crate::report::staircase::{Panel, render};
 use fdime::data::{check_writable, write_whole};
-use fdime::engine::cuda::Precision;
+use fdime::engine::cuda::{Precision, cuda_devices};
 use fdime::train::RunLog;
 use fdime::{
     AdamPlan, CpuEngine, CriticKind, CriticPlan, CudaEngine, Ending, Engine, Estimator,
@@ -115,7 +115,8 @@ impl StaircasePlan {
         for estimator in &plan.estimators {
             plan.run_plan(estimator, 0).check()?;
         }
-        if args.precision.parse::<Precision>()? != Precision::Tf32 && args.device == "cpu" {
+        let precision = args.precision.as_deref().map(str::parse::<Precision>).transpose()?;
+        if args.device == "cpu" && precision.is_some_and(|precision| precision != Precision::Fp32) {
             let message = "--precision is of the GPU; the CPU computes in fp32".into();
             return Err(Failure::Usage(message));
         }
@@ -256,14 +257,22 @@ pub fn run(args: &Staircase) -> Outcome {
             eprintln!("note: {estimator}: {notice}");
         }
     }
-    let (engine, device) = engine(args)?;
-    if device == CPU {
-        plan.run_plan(&plan.estimators[0], 0).check_memory()?;
-    }
-    let log = args.log.as_deref().map(|path| RunLog::open(path, &device)).transpose()?;
-    let start = Instant::now();
+    let engine = engine(args, &plan)?;
     let run_plans = plan.run_plans();
-    let traces = execute(&run_plans, &*engine, log)?;
+    let mut devices: Vec<String> = Vec::new();
+    for run in &run_plans {
+        let device = engine.device(run);
+        if !devices.contains(&device) {
+            if device == CPU {
+                run.check_memory()?;
+            }
+            devices.push(device);
+        }
+    }
+    let device = devices.join("; ");
+    let log = args.log.as_deref().map(RunLog::open).transpose()?;
+    let start = Instant::now();
+    let (traces, log_failed) = execute(&run_plans, &*engine, log)?;
     let seconds = start.elapsed().as_secs_f64();
 
     let mut report = Report {
@@ -320,28 +329,32 @@ pub fn run(args: &Staircase) -> Outcome {
     if report.results.is_empty() {
         return Err(Failure::Run("no run finished its first level".into()));
     }
-    Ok(())
+    log_failed.map_or(Ok(()), |error| Err(Failure::Run(error.to_string())))
 }
 
-/// What `--device` and `--precision` stand for on this machine, and its name in reports and logs.
-fn engine(args: &Staircase) -> Result<(Box<dyn Engine>, String), Failure> {
+/// What `--device` and `--precision` stand for on this machine.
+fn engine(args: &Staircase, plan: &StaircasePlan) -> Result<Box<dyn Engine>, Failure> {
     let cpu = CpuEngine::new(args.threads);
-    let precision: Precision = args.precision.parse()?;
-    let cuda = || CudaEngine::new(precision, cpu, |text| eprintln!("note: {text}"));
-    let found = match args.device.as_str() {
-        "cpu" => None,
-        "cuda" => Some(cuda()?),
-        "auto" => cuda().ok(),
+    let precision = args.precision.as_deref().unwrap_or("tf32").parse()?;
+    let cuda = || {
+        let engine = CudaEngine::new(precision, cpu, |text| eprintln!("note: {text}"))?;
+        engine.prepare(plan.critic.activation).map(|()| engine)
+    };
+    Ok(match args.device.as_str() {
+        "cpu" => Box::new(cpu),
+        "cuda" => Box::new(cuda()?),
+        // Without any GPU there is nothing to say.
+        "auto" if cuda_devices().map_or(true, |devices| devices.is_empty()) => Box::new(cpu),
+        "auto" => match cuda() {
+            Ok(engine) => Box::new(engine),
+            Err(error) => {
+                eprintln!("note: {error}; running on the CPU");
+                Box::new(cpu)
+            }
+        },
         other => {
             return Err(Failure::Usage(format!("--device {other}: write cpu, cuda or auto")));
         }
-    };
-    Ok(match found {
-        Some(engine) => {
-            let name = format!("{}, {}", engine.device_name(), precision.name());
-            (Box::new(engine), name)
-        }
-        None => (Box::new(cpu), CPU.into()),
     })
 }
 
@@ -349,6 +362,7 @@ fn engine(args: &Staircase) -> Result<(Box<dyn Engine>, String), Failure> {
 struct Watch {
     name: String,
     plan: RunPlan,
+    device: String,
     bar: ProgressBar,
     interrupted: Arc<AtomicBool>,
     log: Option<Arc<Mutex<Log>>>,
@@ -375,7 +389,10 @@ impl Observer for Watch {
     fn on_end(&mut self, trace: &Trace) {
         let Some(log) = &self.log else { return };
         let mut log = log.lock().unwrap_or_else(|error| error.into_inner());
-        if let Err(error) = log.runs.append(&self.plan, trace) {
+        if let Err(error) = log.runs.append(&self.plan, &self.device, trace) {
+            if log.failed.is_none() {
+                eprintln!("warning: {error}; the results will be shown, but are not in the log");
+            }
             log.failed = Some(error);
         }
     }
@@ -386,10 +403,10 @@ fn execute(
     plans: &[RunPlan],
     engine: &dyn Engine,
     log: Option<RunLog>,
-) -> Result<Vec<Trace>, Failure> {
+) -> Result<(Vec<Trace>, Option<fdime::Error>), Failure> {
     let interrupted = interrupt_flag();
     let mut traces: Vec<Option<Trace>> =
-        plans.iter().map(|plan| log.as_ref()?.find(plan)).collect();
+        plans.iter().map(|plan| log.as_ref()?.find(plan, &engine.device(plan))).collect();
     let known = traces.iter().flatten().count();
     if known > 0 {
         eprintln!("{known} of {} runs are in the log already", plans.len());
@@ -403,6 +420,7 @@ fn execute(
         Box::new(Watch {
             name: rest[index].estimator.to_string(),
             plan: rest[index].clone(),
+            device: engine.device(&rest[index]),
             bar: bar.clone(),
             interrupted: Arc::clone(&interrupted),
             log: log.clone(),
@@ -411,16 +429,14 @@ fn execute(
     let executed = engine.execute(&rest, &observer);
     bar.finish_and_clear();
     if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
+        return Err(if log.is_some() { Failure::Logged } else { Failure::Interrupted });
     }
     let log = log.as_ref().map(|log| log.lock().unwrap_or_else(|error| error.into_inner()));
-    if let Some(error) = log.and_then(|mut log| log.failed.take()) {
-        return Err(error.into());
-    }
+    let failed = log.and_then(|mut log| log.failed.take());
     for (index, trace) in to_run.into_iter().zip(executed) {
         traces[index] = Some(trace?);
     }
-    Ok(traces.into_iter().flatten().collect())
+    Ok((traces.into_iter().flatten().collect(), failed))
 }
 
 /// A number of the table; very large ones, which diverging estimators produce, as powers of ten.

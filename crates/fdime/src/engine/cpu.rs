@@ -29,6 +29,10 @@ impl CpuEngine {
 }
 
 impl Engine for CpuEngine {
+    fn device(&self, _plan: &RunPlan) -> String {
+        "cpu".into()
+    }
+
     fn execute(
         &self,
         plans: &[RunPlan],

@@ -5,95 +5,90 @@ use super::{Ending, RunPlan, StepRecord, Trace};
 use crate::error::{Error, Result};
 use crate::nats::Nats;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 /// A file of finished runs.
 pub struct RunLog {
     path: PathBuf,
     file: File,
-    /// What the runs of this session are executed by; runs of others are not taken for theirs.
-    engine: String,
-    finished: Vec<LoggedRun>,
+    /// By plan and engine.
+    finished: HashMap<String, LoggedRun>,
 }
 
 /// One line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct LoggedRun {
     plan: RunPlan,
+    /// What executed it: results differ by that.
     engine: String,
     version: String,
     true_mi: Vec<Nats>,
     ending: Ending,
-    /// By iteration, in single precision.
-    values: Vec<f32>,
-    estimates: Vec<f32>,
+    /// By iteration.
+    values: Vec<f64>,
+    estimates: Vec<f64>,
 }
 
+/// How every line begins.
+const BEGINNING: &str = "{\"plan\":";
+
 impl RunLog {
-    /// Opens a log or begins one. `engine` names what executes the runs, as results differ by it.
-    pub fn open(path: &Path, engine: &str) -> Result<Self> {
+    /// Opens a log or begins one.
+    pub fn open(path: &Path) -> Result<Self> {
         let fail = |reason: String| Error::Write { path: path.display().to_string(), reason };
-        let mut file = File::options()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(|error| fail(error.to_string()))?;
-        let mut finished = Vec::new();
+        let failed = |error: std::io::Error| fail(error.to_string());
+        let file =
+            File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
+        let mut finished = HashMap::new();
         let mut reader = BufReader::new(&file);
-        let mut line = String::new();
-        let mut number = 0;
-        while reader.read_line(&mut line).map_err(|error| fail(error.to_string()))? > 0 {
+        let (mut line, mut number, mut whole_lines) = (String::new(), 0, 0);
+        while reader.read_line(&mut line).map_err(failed)? > 0 {
             number += 1;
             match serde_json::from_str::<LoggedRun>(&line) {
-                Ok(run) => finished.push(run),
-                // A run that was being written at a kill; whole lines must be runs.
-                Err(_) if !line.ends_with('\n') => {}
+                Ok(run) => {
+                    finished.insert(key(&run.plan, &run.engine, &run.version), run);
+                }
+                // A run that was being written at a kill; everything else must be a run.
+                Err(_) if !line.ends_with('\n') && line.starts_with(BEGINNING) => break,
                 Err(error) => {
                     return Err(fail(format!("line {number} is not a finished run: {error}")));
                 }
             }
+            whole_lines += line.len() as u64;
+            if !line.ends_with('\n') {
+                // What comes next must begin on a line of its own.
+                (&file).write_all(b"\n").map_err(failed)?;
+                whole_lines += 1;
+                break;
+            }
             line.clear();
         }
-        // What comes next must begin on a line of its own.
-        if file.seek(SeekFrom::End(-1)).is_ok() {
-            let mut last = [0];
-            let whole = file.read_exact(&mut last).is_ok() && last == [b'\n'];
-            if !whole {
-                let length =
-                    length_of_whole_lines(path).map_err(|error| fail(error.to_string()))?;
-                file.set_len(length).map_err(|error| fail(error.to_string()))?;
-            }
-        }
-        Ok(RunLog { path: path.to_path_buf(), file, engine: engine.to_string(), finished })
+        file.set_len(whole_lines).map_err(failed)?;
+        Ok(RunLog { path: path.to_path_buf(), file, finished })
     }
 
-    /// The trace of a plan that is in the log already.
-    pub fn find(&self, plan: &RunPlan) -> Option<Trace> {
-        let same = |run: &&LoggedRun| {
-            run.plan == *plan
-                && run.engine == self.engine
-                && run.version == env!("CARGO_PKG_VERSION")
-        };
-        self.finished.iter().find(same).map(LoggedRun::trace)
+    /// The trace of a plan that this engine, by its name, has executed already.
+    pub fn find(&self, plan: &RunPlan, engine: &str) -> Option<Trace> {
+        self.finished.get(&key(plan, engine, env!("CARGO_PKG_VERSION"))).map(LoggedRun::trace)
     }
 
     /// Appends a finished run and sees to it that it is on disk. Runs that were stopped are not
     /// finished, and are left out.
-    pub fn append(&mut self, plan: &RunPlan, trace: &Trace) -> Result<()> {
+    pub fn append(&mut self, plan: &RunPlan, engine: &str, trace: &Trace) -> Result<()> {
         if trace.ending == Ending::Stopped {
             return Ok(());
         }
         let run = LoggedRun {
             plan: plan.clone(),
-            engine: self.engine.clone(),
+            engine: engine.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             true_mi: trace.true_mi.clone(),
             ending: trace.ending,
-            values: trace.steps.iter().map(|step| step.value as f32).collect(),
-            estimates: trace.steps.iter().map(|step| step.estimate.0 as f32).collect(),
+            values: trace.steps.iter().map(|step| step.value).collect(),
+            estimates: trace.steps.iter().map(|step| step.estimate.0).collect(),
         };
         let fail = |reason: String| Error::Write { path: self.path.display().to_string(), reason };
         let mut line = serde_json::to_string(&run).map_err(|error| fail(error.to_string()))?;
@@ -103,16 +98,9 @@ impl RunLog {
     }
 }
 
-fn length_of_whole_lines(path: &Path) -> std::io::Result<u64> {
-    let mut reader = BufReader::new(File::open(path)?);
-    let (mut length, mut line) = (0, Vec::new());
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        if line.ends_with(b"\n") {
-            length += line.len() as u64;
-        }
-        line.clear();
-    }
-    Ok(length)
+/// A plan is plain data that can always be written; one that could not would only be run again.
+fn key(plan: &RunPlan, engine: &str, version: &str) -> String {
+    format!("{version} {engine} {}", serde_json::to_string(plan).unwrap_or_default())
 }
 
 impl LoggedRun {
@@ -126,8 +114,8 @@ impl LoggedRun {
                 .map(|(iteration, (&value, &estimate))| StepRecord {
                     iteration,
                     level: iteration / iterations,
-                    value: f64::from(value),
-                    estimate: Nats(f64::from(estimate)),
+                    value,
+                    estimate: Nats(estimate),
                 })
                 .collect(),
             ending: self.ending,
@@ -151,24 +139,36 @@ mod tests {
         let other = RunPlan { seed: 1, ..plan.clone() };
         let plans = [plan.clone(), other.clone()];
         let traces = CpuEngine::new(1).execute(&plans, &silent);
-        let mut log = RunLog::open(&path, "cpu").unwrap();
-        log.append(&plan, traces[0].as_ref().unwrap()).unwrap();
+        let mut log = RunLog::open(&path).unwrap();
+        log.append(&plan, "cpu", traces[0].as_ref().unwrap()).unwrap();
         let whole = std::fs::metadata(&path).unwrap().len();
-        log.append(&other, traces[1].as_ref().unwrap()).unwrap();
+        log.append(&other, "cpu", traces[1].as_ref().unwrap()).unwrap();
         drop(log);
-        File::options().write(true).open(&path).unwrap().set_len(whole + 40).unwrap();
+        let cut =
+            |length| File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        cut(whole + 40);
 
-        let mut log = RunLog::open(&path, "cpu").unwrap();
-        let kept = log.find(&plan).unwrap();
-        let exact = traces[0].as_ref().unwrap();
-        assert_eq!(kept.steps.len(), 15);
-        assert!((kept.steps[14].estimate.0 - exact.steps[14].estimate.0).abs() < 1e-6);
-        assert!(log.find(&other).is_none(), "the line that was cut off does not count");
-        log.append(&other, traces[1].as_ref().unwrap()).unwrap();
-        assert!(RunLog::open(&path, "cpu").unwrap().find(&other).is_some());
-        assert!(RunLog::open(&path, "cuda").unwrap().find(&other).is_none());
+        let mut log = RunLog::open(&path).unwrap();
+        assert_eq!(log.find(&plan, "cpu").as_ref(), traces[0].as_ref().ok());
+        assert!(log.find(&other, "cpu").is_none(), "the line that was cut off does not count");
+        log.append(&other, "cpu", traces[1].as_ref().unwrap()).unwrap();
+        let log = RunLog::open(&path).unwrap();
+        assert!(log.find(&other, "cpu").is_some() && log.find(&other, "cuda").is_none());
 
-        std::fs::write(&path, "not a run\n").unwrap();
-        assert!(RunLog::open(&path, "cpu").err().unwrap().to_string().contains("line 1"));
+        // Only the end of the last line is missing: the run is there.
+        cut(std::fs::metadata(&path).unwrap().len() - 1);
+        RunLog::open(&path).unwrap();
+        assert!(RunLog::open(&path).unwrap().find(&other, "cpu").is_some());
+    }
+
+    #[test]
+    fn a_file_that_is_no_log_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        for text in ["not a run", "not a run\n", "{\"plan\":1}\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(RunLog::open(&path).err().unwrap().to_string().contains("line 1"));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
     }
 }

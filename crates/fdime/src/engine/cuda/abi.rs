@@ -170,6 +170,7 @@ pub(super) struct ObjectiveTask {
     pub partition: u64,
     pub sums: u64,
     pub average: u64,
+    pub broken: u64,
     pub bias_gradient: u64,
     pub trace: u64,
     pub score_parts: i32,
@@ -256,6 +257,7 @@ pub(super) struct PartnerTask {
     pub n: i32,
     pub runs: i32,
     pub deranged: i32,
+    pub in_shared: i32,
 }
 
 #[repr(C)]

@@ -18,6 +18,8 @@ pub(super) struct Device {
     /// Compute capability times 10.
     pub(super) architecture: u32,
     pub(super) multiprocessors: u32,
+    /// Bytes of shared memory that a block can have.
+    pub(super) shared_limit: u32,
 }
 
 /// What can be said of a GPU.
@@ -77,7 +79,10 @@ impl Device {
             let (major, minor) = context.compute_capability()?;
             let multiprocessors =
                 context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+            let shared_limit = context
+                .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
             Ok(Device {
+                shared_limit: shared_limit.unsigned_abs(),
                 stream: context.new_stream()?,
                 name: context.name()?,
                 architecture: (10 * major + minor).unsigned_abs(),
@@ -99,7 +104,12 @@ impl Device {
 
     /// Bytes that could be allocated now.
     pub(super) fn free_memory(&self) -> Result<u64> {
-        guarded(|| self.context.mem_get_info()).map(|(free, _)| free as u64)
+        // What was freed before counts only when the stream has come to it.
+        guarded(|| {
+            self.stream.synchronize()?;
+            self.context.mem_get_info()
+        })
+        .map(|(free, _)| free as u64)
     }
 }
 

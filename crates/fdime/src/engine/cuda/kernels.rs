@@ -1,7 +1,7 @@
 //! The kernels' sources, compiled at run time for the GPU that is there and kept on disk.
 
 use super::abi;
-use super::device::Device;
+use super::device::{Device, describe};
 use super::failure;
 use crate::data::{without_panic, write_whole};
 use crate::error::Result;
@@ -123,15 +123,6 @@ fn options(precision: Precision, activation: Activation, architecture: u32) -> V
     ]
 }
 
-/// Whether kernels could be had: compiled, or kept from before.
-pub(super) fn check(device: &Device, precision: Precision) -> Result<()> {
-    find_compiler().or_else(|error| {
-        let kept = |activation| Recipe::new(device, precision, activation).kept();
-        let any = Activation::ALL.into_iter().filter_map(kept).any(|path| path.exists());
-        if any { Ok(()) } else { Err(error) }
-    })
-}
-
 /// What kernels are compiled from.
 struct Recipe {
     source: String,
@@ -146,9 +137,9 @@ impl Recipe {
 
     /// Where the compiled kernels are kept.
     fn kept(&self) -> Option<PathBuf> {
-        let mut hasher = DefaultHasher::new();
-        (&self.source, &self.options).hash(&mut hasher);
-        cache_folder().map(|folder| folder.join(format!("{:016x}.cubin", hasher.finish())))
+        let name =
+            hash([&self.source, &self.options.concat()].map(String::as_str).concat().as_bytes());
+        cache_folder().map(|folder| folder.join(format!("{name:016x}.cubin")))
     }
 }
 
@@ -161,9 +152,8 @@ pub(super) fn load(
 ) -> Result<Arc<CudaModule>> {
     let recipe = Recipe::new(device, precision, activation);
     let kept = recipe.kept();
-    let image = kept.as_ref().and_then(|path| std::fs::read(path).ok());
     let load = |image: Vec<u8>| device.context.load_module(Ptx::from_binary(image));
-    // A damaged file does not load, and is then made anew.
+    let image = kept.as_ref().and_then(|path| unsealed(std::fs::read(path).ok()?));
     if let Some(module) = image.and_then(|image| load(image).ok()) {
         return Ok(module);
     }
@@ -174,10 +164,33 @@ pub(super) fn load(
         // Without a cache the next start compiles again; nothing else is lost.
         let folder = path.parent().unwrap_or(Path::new("."));
         if std::fs::create_dir_all(folder).is_ok() {
-            let _ = write_whole(path, |file| std::io::Write::write_all(file, &image));
+            let _ = write_whole(path, |file| std::io::Write::write_all(file, &sealed(&image)));
         }
     }
-    load(image).map_err(|error| failure(format!("the compiled kernels do not load: {error}")))
+    load(image).map_err(|error| {
+        let reason = describe(error);
+        failure(format!(
+            "the compiled kernels do not load; is NVRTC newer than the driver? {reason}"
+        ))
+    })
+}
+
+/// An image with its hash behind it: the driver reads an image to where it says it ends, so a damaged
+/// one must not come to it.
+fn sealed(image: &[u8]) -> Vec<u8> {
+    [image, &hash(image).to_le_bytes()].concat()
+}
+
+/// The image, if it is whole.
+fn unsealed(mut file: Vec<u8>) -> Option<Vec<u8>> {
+    let seal = file.split_off(file.len().checked_sub(8)?);
+    (seal == hash(&file).to_le_bytes()).then_some(file)
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn cache_folder() -> Option<PathBuf> {
@@ -214,41 +227,61 @@ fn compile(source: &str, options: &[String]) -> Result<Vec<u8>> {
     }
 }
 
-/// Whether the kernel compiler is there, NVRTC: on the library path, or where CUDA and its Python
-/// packages put it.
+/// Whether the kernel compiler is there, NVRTC: in the folder that FDIME_NVRTC names, on the library path, or
+/// where CUDA puts it.
 pub(super) fn find_compiler() -> Result<()> {
     // SAFETY: loading NVRTC runs its initialisers, as using it would.
     let present = || without_panic(|| unsafe { sys::is_culib_present() }).unwrap_or(false);
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    if let Some(folder) = set("FDIME_NVRTC") {
+        load_compiler(&folder);
+    }
     if present() {
         return Ok(());
     }
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let mut folders: Vec<PathBuf> = set("FDIME_NVRTC").into_iter().collect();
     for root in [set("CUDA_HOME"), set("CUDA_PATH"), Some("/usr/local/cuda".into())] {
-        folders.extend(root.into_iter().flat_map(|root| [root.join("lib64"), root.join("lib")]));
-    }
-    for folder in folders {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        found.retain(|path| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("libnvrtc") && name.contains(".so.") && !name.contains(".alt.")
-        });
-        // The compiler's data, -builtins, before the compiler itself.
-        found.sort();
-        for path in &found {
-            // SAFETY: as above. A library once loaded answers to its bare name, which is how it
-            // is looked for; it stays loaded.
-            if let Ok(library) = unsafe { libloading::Library::new(path) } {
-                std::mem::forget(library);
+        for folder in root.iter().flat_map(|root| [root.join("lib64"), root.join("lib")]) {
+            load_compiler(&folder);
+            if present() {
+                return Ok(());
             }
-        }
-        if present() {
-            return Ok(());
         }
     }
     Err(failure(
-        "the kernel compiler NVRTC is not found; install CUDA's libraries (or 'pip install \
-         nvidia-cuda-nvrtc') and put their folder on LD_LIBRARY_PATH or into FDIME_NVRTC",
+        "the kernel compiler NVRTC is not found; install CUDA's libraries, or 'pip install \
+         nvidia-cuda-nvrtc' and name its folder (.../nvidia/cu13/lib) in FDIME_NVRTC",
     ))
+}
+
+/// Loads the compiler from a folder, if it is there. A library once loaded answers to its bare name, which is
+/// how it is looked for.
+fn load_compiler(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("libnvrtc") && name.contains(".so.") && !name.contains(".alt.")
+    });
+    // The compiler's data, -builtins, before the compiler itself.
+    found.sort();
+    for path in &found {
+        // SAFETY: loading NVRTC runs its initialisers, as using it would. It stays loaded.
+        if let Ok(library) = unsafe { libloading::Library::new(path) } {
+            std::mem::forget(library);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_images_are_loaded() {
+        let file = sealed(b"an image");
+        assert_eq!(unsealed(file.clone()).unwrap(), b"an image");
+        assert!(unsealed(file[..file.len() - 1].to_vec()).is_none());
+        assert!(unsealed(file[1..].to_vec()).is_none());
+        assert!(unsealed(Vec::new()).is_none());
+    }
 }

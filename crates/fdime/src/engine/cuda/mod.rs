@@ -2,9 +2,11 @@
 //!
 //! Data generation, pairing, forward pass, objective, backward pass, Adam and the trace all stay on
 //! the device; a staircase is one captured graph of many steps, replayed, and the host only reads
-//! the trace. Random numbers are a function of seed, step and row, so results repeat to the bit on
-//! the same device, whatever plans run together; they are not those of the CPU engine, which draws
-//! from another generator. See NOTES.md beside this file for what was measured.
+//! the trace. Random numbers are a function of seed, step and row, and nothing is added in an order that
+//! chance decides, so the same plans repeat to the bit on the same device. How many run together
+//! decides how products are cut, so in other company a run differs by rounding. The numbers are not
+//! those of the CPU engine, which draws from another generator. See NOTES.md beside this file for what
+//! was measured.
 
 mod abi;
 mod device;
@@ -21,14 +23,16 @@ use crate::critic::Batch;
 use crate::data::without_panic;
 use crate::error::{Error, Result, invalid};
 use crate::nats::Nats;
+use crate::nn::Activation;
 use crate::objective::{Cost, Readout};
 use crate::pairing::Pairing;
-use crate::scenario::PairSource;
+use crate::scenario::{Generator, PairSource, Scenario};
 use crate::train::{Ending, Observer, RunPlan, StepRecord, Trace};
 use device::Device;
 use program::{Cut, Needs, Program, Shape};
 use session::{Replay, Session, allocate, divergence_number};
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 fn failure(reason: impl Into<String>) -> Error {
     Error::Device { reason: reason.into() }
@@ -45,10 +49,12 @@ pub struct CudaEngine {
     precision: Precision,
     fallback: CpuEngine,
     notice: Box<dyn Fn(&str) + Send + Sync>,
+    /// Everything shares one stream: one caller at a time.
+    busy: Mutex<()>,
 }
 
-/// The most runs that a grid of blocks can tell apart, two roles each.
-const MOST_RUNS: usize = 32_000;
+/// The most runs at once: their traces, parameters and grids of blocks all stay within bounds.
+const MOST_RUNS: usize = 4096;
 /// How much work is captured as one graph: the host looks in about this often.
 const SECONDS_CAPTURED: f64 = 0.1;
 const MOST_STEPS_CAPTURED: usize = 200;
@@ -57,6 +63,11 @@ const SECONDS_PER_MULTIPLY_ADD: f64 = 1e-14;
 const SECONDS_PER_STEP: f64 = 3e-5;
 /// Partners drawn in advance take no more memory than this.
 const MOST_PARTNER_BYTES: usize = 1 << 28;
+/// Rows of pairs are counted in 32 bits, by the threads of a warp where they are paired.
+const MOST_PAIRS: u64 = (1 << 31) - (1 << 20);
+const MOST_PAIRED: u64 = 1 << 26;
+/// Of a Student distribution in single precision.
+const LEAST_DF: f64 = 0.4;
 /// Memory left alone, for the driver and others.
 const SPARE_BYTES: u64 = 1 << 28;
 
@@ -79,14 +90,13 @@ impl CudaEngine {
         fallback: CpuEngine,
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let device = Device::open()?;
-        kernels::check(&device, precision)?;
-        Ok(CudaEngine { device, precision, fallback, notice: Box::new(notice) })
+        let (device, notice) = (Device::open()?, Box::new(notice));
+        Ok(CudaEngine { device, precision, fallback, notice, busy: Mutex::new(()) })
     }
 
-    /// The GPU's name.
-    pub fn device_name(&self) -> &str {
-        &self.device.name
+    /// Sees to it that the kernels for an activation are there, so that their lack shows now.
+    pub fn prepare(&self, activation: Activation) -> Result<()> {
+        kernels::load(&self.device, self.precision, activation, &*self.notice).map(drop)
     }
 
     /// One step on a given batch, from the plan's initial parameters: to compare with the CPU.
@@ -94,6 +104,16 @@ impl CudaEngine {
         plan.check()?;
         if let Some(reason) = unsupported(plan) {
             return Err(failure(reason));
+        }
+        let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
+        let partners = if plan.pairing == Pairing::AllPairs { 0 } else { batch.n };
+        if batch.x.len() != batch.n * batch.dims.0
+            || batch.y.len() != batch.n * batch.dims.1
+            || batch.partner.len() != partners
+            || batch.partner.iter().any(|partner| *partner as usize >= batch.n)
+            || batch.reference.width > 0
+        {
+            return Err(failure("a batch of other sizes than it says, or with a reference"));
         }
         let shape = Shape { dims: batch.dims, n: batch.n, ..shape_of(plan)? };
         let mut session = self.session(&shape, needs_of(&[plan]), 1, 1)?;
@@ -139,8 +159,9 @@ impl CudaEngine {
 
     fn cut(&self, runs: usize, steps: usize) -> Cut {
         let multiprocessors = self.device.multiprocessors as usize;
+        let shared_limit = self.device.shared_limit as usize;
         let wgmma = kernels::uses_wgmma(self.precision, self.device.architecture);
-        Cut { precision: self.precision, runs, multiprocessors, steps, wgmma }
+        Cut { precision: self.precision, runs, multiprocessors, shared_limit, steps, wgmma }
     }
 
     /// How many steps to capture for so many runs, and the memory the program then takes.
@@ -319,19 +340,32 @@ fn unsupported(plan: &RunPlan) -> Option<String> {
     if layers > 8 {
         return Some("the critic has more than 8 hidden layers".into());
     }
-    let maps = plan.scenario.at(*plan.schedule.levels.first()?).ok()?;
-    let (_, _, x_maps, y_maps) = maps.generator();
+    // The level with the heaviest tails, if that matters.
+    let scenarios = plan.schedule.levels.iter().filter_map(|level| plan.scenario.at(*level).ok());
+    let tails = |scenario: &Scenario| match scenario.generator().0 {
+        Generator::Student { df } => df,
+        _ => f64::INFINITY,
+    };
+    let maps = scenarios.min_by(|a, b| tails(a).total_cmp(&tails(b)))?;
+    let (generator, _, x_maps, y_maps) = maps.generator();
+    if matches!(generator, Generator::Student { df } if df < LEAST_DF) {
+        return Some("single precision has no room for tails of so few degrees of freedom".into());
+    }
     if x_maps.len().max(y_maps.len()) > abi::MOST_MAPS {
         return Some(format!("scenario {} has more than 8 maps", plan.scenario.name));
     }
-    let widths = plan.critic.hidden.windows(2);
-    if widths.into_iter().any(|pair| pair[0] as u64 * pair[1] as u64 > 1 << 30) {
-        return Some("a layer has more than 2^30 weights".into());
+    let dims = maps.dims();
+    let hidden = &plan.critic.hidden;
+    let widest = hidden.iter().copied().chain([plan.critic.embedding, dims.0, dims.1]).max()?;
+    let widest_hidden = hidden.iter().copied().max()?;
+    if widest as u64 * widest_hidden as u64 > 1 << 30 {
+        return Some("a layer may have more than 2^30 weights".into());
     }
     let n = plan.batch as u64;
     let rows = if plan.pairing == Pairing::AllPairs { n * n } else { 2 * n };
-    if rows > (1 << 31) - (1 << 20) {
-        return Some("a step has more than 2^31 pairs".into());
+    let most = if plan.pairing == Pairing::AllPairs { MOST_PAIRS } else { MOST_PAIRED };
+    if rows > most {
+        return Some("a step has too many pairs for its kernels".into());
     }
     None
 }
@@ -365,6 +399,13 @@ fn initial_parameters(plan: &RunPlan, shape: &Shape) -> Result<Vec<f32>> {
 }
 
 impl Engine for CudaEngine {
+    fn device(&self, plan: &RunPlan) -> String {
+        match unsupported(plan) {
+            Some(_) => self.fallback.device(plan),
+            None => format!("{}, {}", self.device.name, self.precision.name()),
+        }
+    }
+
     fn execute(
         &self,
         plans: &[RunPlan],
@@ -374,17 +415,18 @@ impl Engine for CudaEngine {
         let mut alike: Vec<(Shape, Vec<(usize, &RunPlan)>)> = Vec::new();
         let mut elsewhere: Vec<usize> = Vec::new();
         let mut told: Vec<String> = Vec::new();
+        let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
         for (index, plan) in plans.iter().enumerate() {
-            if let Some(reason) = unsupported(plan) {
-                elsewhere.push(index);
-                if !told.contains(&reason) {
-                    (self.notice)(&format!("{reason}, which runs on the CPU"));
-                    told.push(reason);
-                }
-                continue;
-            }
             match plan.check().and_then(|()| shape_of(plan)) {
                 Err(error) => finished.push((index, Err(error))),
+                Ok(_) if unsupported(plan).is_some() => {
+                    elsewhere.push(index);
+                    let reason = unsupported(plan).unwrap_or_default();
+                    if !told.contains(&reason) {
+                        (self.notice)(&format!("{reason}: on the CPU"));
+                        told.push(reason);
+                    }
+                }
                 Ok(shape) => match alike.iter_mut().find(|(known, _)| *known == shape) {
                     Some((_, group)) => group.push((index, plan)),
                     None => alike.push((shape, vec![(index, plan)])),

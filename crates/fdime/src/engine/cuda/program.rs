@@ -35,6 +35,8 @@ pub(super) struct Cut {
     pub(super) precision: Precision,
     pub(super) runs: usize,
     pub(super) multiprocessors: usize,
+    /// Bytes of shared memory that a block can have.
+    pub(super) shared_limit: usize,
     /// Steps that are captured together.
     pub(super) steps: usize,
     /// Large tiles use Hopper's own instruction (wgmma.cuh).
@@ -190,6 +192,7 @@ pub(super) struct Program {
     pub(super) levels: u64,
     pub(super) objective_specs: u64,
     pub(super) average: u64,
+    broken: u64,
     pub(super) trace: u64,
     pub(super) bias_gradient: u64,
     objective: abi::ObjectiveTask,
@@ -229,6 +232,7 @@ impl Program {
             levels: arena.bytes((16 * shape.levels * runs) as u64),
             objective_specs: arena.bytes((size_of::<abi::ObjectiveSpec>() * runs) as u64),
             average: arena.bytes(doubles(1)),
+            broken: arena.bytes(doubles(1)),
             trace: arena.bytes(doubles(2 * cut.steps)),
             bias_gradient: arena.bytes(doubles(1)),
             objective: abi::ObjectiveTask {
@@ -257,6 +261,7 @@ impl Program {
         }
         program.objective.specs = program.objective_specs;
         program.objective.average = program.average;
+        program.objective.broken = program.broken;
         program.objective.bias_gradient = program.bias_gradient;
         program.objective.trace = program.trace;
         program.end = arena.next;
@@ -296,6 +301,7 @@ impl Program {
             return None;
         }
         let n = self.shape.n;
+        let in_shared = 4 * n <= self.cut.shared_limit;
         let task = abi::PartnerTask {
             partner: self.partner,
             specs: self.scenario_specs,
@@ -303,8 +309,9 @@ impl Program {
             n: n as i32,
             runs: self.cut.runs as i32,
             deranged: i32::from(self.shape.pairing == Pairing::Derangement),
+            in_shared: i32::from(in_shared),
         };
-        let shared = if 4 * n <= 200 * 1024 { 4 * n } else { 0 };
+        let shared = if in_shared { 4 * n } else { 0 };
         let grid = (self.cut.steps * self.cut.runs, 1, 1);
         Some(Launch::new("partners_of_steps", grid, 32, shared as u32, &task))
     }

@@ -266,6 +266,13 @@ impl<'a, 'b> Replay<'a, 'b> {
     }
 }
 
+impl Drop for Replay<'_, '_> {
+    fn drop(&mut self) {
+        // A replay may still write into the slots; an error has been, or will be, reported elsewhere.
+        let _ = self.session.device.stream.synchronize();
+    }
+}
+
 /// A divergence's case in `divergence_row` (objective.cu), if it has one.
 pub(super) fn divergence_number(divergence: &Divergence) -> Option<i32> {
     Some(match divergence {
@@ -297,13 +304,6 @@ fn map_number(map: Map) -> i32 {
         Map::Bimodal2 => 8,
         Map::Spiral12 => 9,
         Map::Spiral23 => 10,
-    }
-}
-
-impl Drop for Replay<'_, '_> {
-    fn drop(&mut self) {
-        // A replay may still write into the slots; an error has been, or will be, reported elsewhere.
-        let _ = self.session.device.stream.synchronize();
     }
 }
 

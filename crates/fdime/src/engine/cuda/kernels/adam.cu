@@ -41,8 +41,11 @@ __device__ inline const Section& section_of(const AdamTask& t, u64 p) {
 extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     begin();
     int run = blockIdx.y;
+    // Steps take turns: what this one writes, the next one reads.
+    u32* broken = t.objective.broken + 2 * run;
+    u32 turn = (u32)(*t.base + t.step) & 1;
     if (blockIdx.x == gridDim.x - 1) {
-        if (threadIdx.x < 32) record(t.objective, run, t.step);
+        if (threadIdx.x < 32) record(t.objective, run, t.step, broken[turn] != 0);
         if (!t.has_score_bias) return;
     }
     // 1 - beta^t = -(e^{t ln beta} - 1)
@@ -79,6 +82,7 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     float keep = 1.f - t.learning_rate * t.decay;
     float value = keep * *parameter + rate * m / (sqrtf(v) * root_correction + t.epsilon);
     *parameter = value;
+    if (!isfinite(value)) broken[1 - turn] = 1;
     if (section) section->pack(run, row, column, value);
 }
 

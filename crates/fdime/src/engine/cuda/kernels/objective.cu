@@ -49,6 +49,7 @@ struct ObjectiveTask {
     double* partition;   // runs x blocks x 4: largest l and sum of e^(l - largest), for both taus
     double* sums;        // runs x blocks x 4: joint value, marginal value, joint l, dJ/ds
     double* average;     // MINE's ln Z, one a run; NaN: none yet
+    u32* broken;         // runs x 2: whether a parameter was not finite after the last even or odd step
     double* bias_gradient;
     double* trace;       // steps x runs x 2: value, estimate
     int score_parts, blocks;
@@ -232,7 +233,7 @@ extern "C" __global__ void score_gradients(const __grid_constant__ ObjectiveTask
 }
 
 // One warp a run: value and estimate into the trace, and MINE's average for the next step.
-__device__ inline void record(const ObjectiveTask& t, int run, u32 step) {
+__device__ inline void record(const ObjectiveTask& t, int run, u32 step, bool broken) {
     int lane = threadIdx.x;
     double sums[4];
     for (int k = 0; k < 4; ++k) {
@@ -261,6 +262,8 @@ __device__ inline void record(const ObjectiveTask& t, int run, u32 step) {
     if (spec.readout == NWJ) estimate += 1.0 - exp(log_partition(t, run, 1));
     if (spec.readout == PARTITION) estimate -= log_partition(t, run, 1);
     if (spec.readout == ROWS_READOUT) estimate += log(n) - rows / n;
+    // Rounding for the tensor cores may turn a NaN among the weights into a number: say it here.
+    if (broken) value = estimate = __longlong_as_double(0x7ff8000000000000ll);
     double* out = t.trace + 2 * ((u64)step * gridDim.y + run);
     out[0] = value;
     out[1] = estimate;

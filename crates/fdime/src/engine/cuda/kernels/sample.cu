@@ -148,7 +148,7 @@ struct PartnerTask {
     u32* partner;           // steps x runs x 2 n: partners, then their inverse
     const ScenarioSpec* specs;
     const u64* base;
-    int n, runs, deranged;
+    int n, runs, deranged, in_shared;
 };
 
 // One warp shuffles for one step of one run: Fisher-Yates from the back, begun anew at the first fixed
@@ -159,7 +159,7 @@ extern "C" __global__ void partners_of_steps(const __grid_constant__ PartnerTask
     int run = blockIdx.x % t.runs, lane = threadIdx.x;
     u32 step = (u32)(*t.base + blockIdx.x / t.runs);
     u64 seed = t.specs[run].seed;
-    u32* table = t.n * 4 <= 200 * 1024 ? reinterpret_cast<u32*>(dynamic_shared) : out;
+    u32* table = t.in_shared ? reinterpret_cast<u32*>(dynamic_shared) : out;
     for (u32 attempt = 0;; ++attempt) {
         for (int i = lane; i < t.n; i += 32) table[i] = i;
         __syncwarp();
