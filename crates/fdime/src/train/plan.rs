@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything about a run, as plain data: written to a file and run again, it gives the same numbers,
 /// whatever the number of threads. (Other vector units sum in another order: on another kind of
-/// processor, results agree to rounding, which training amplifies.)
+/// processor, results agree to rounding, which training amplifies. A GPU also draws other random numbers.)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunPlan {
