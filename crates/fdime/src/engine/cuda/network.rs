@@ -14,8 +14,15 @@ pub(super) enum Network {
     Separable(Box<Separable>),
 }
 
-/// Where a parameter is, by its place in a run's piece.
-type Parameter<'a> = &'a dyn Fn(usize) -> Buffer;
+/// What a step works on.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    /// x and y.
+    pub(super) data: (Buffer, Buffer),
+    pub(super) pairs: Pairs,
+    /// Where a parameter is, by its place in a run's piece.
+    pub(super) parameter: &'a dyn Fn(usize) -> Buffer,
+}
 
 macro_rules! each {
     ($network:expr, $one:ident => $body:expr) => {
@@ -78,24 +85,12 @@ impl Network {
         each!(self, network => network.multiply_adds())
     }
 
-    pub(super) fn forward(
-        &self,
-        data: (Buffer, Buffer),
-        pairs: Pairs,
-        parameter: Parameter,
-        launches: &mut Vec<Launch>,
-    ) {
-        each!(self, network => network.forward(data, pairs, parameter, launches));
+    pub(super) fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
+        each!(self, network => network.forward(step, launches));
     }
 
-    pub(super) fn backward(
-        &self,
-        data: (Buffer, Buffer),
-        pairs: Pairs,
-        parameter: Parameter,
-        launches: &mut Vec<Launch>,
-    ) {
-        each!(self, network => network.backward(data, pairs, parameter, launches));
+    pub(super) fn backward(&self, step: Step, launches: &mut Vec<Launch>) {
+        each!(self, network => network.backward(step, launches));
     }
 }
 
@@ -273,13 +268,8 @@ impl PairNetwork {
         3.0 * rows * hidden as f64
     }
 
-    fn forward(
-        &self,
-        data: (Buffer, Buffer),
-        pairs: Pairs,
-        parameter: Parameter,
-        launches: &mut Vec<Launch>,
-    ) {
+    fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
+        let Step { data, pairs, parameter } = step;
         let (wx, wy, b) = self.first;
         let half = |input: Buffer, weights: Block, ld: usize, output: Buffer| Layer {
             input,
@@ -330,13 +320,8 @@ impl PairNetwork {
         }
     }
 
-    fn backward(
-        &self,
-        data: (Buffer, Buffer),
-        pairs: Pairs,
-        parameter: Parameter,
-        launches: &mut Vec<Launch>,
-    ) {
+    fn backward(&self, step: Step, launches: &mut Vec<Launch>) {
+        let Step { data, pairs, parameter } = step;
         let rows = pairs.rows as usize;
         for (k, hidden) in self.hidden.iter().enumerate().rev() {
             let weights = hidden.weights;
@@ -538,13 +523,8 @@ impl Separable {
         self.cut.product(kernel, tile, (rows, columns), 1, &task)
     }
 
-    fn forward(
-        &self,
-        data: (Buffer, Buffer),
-        pairs: Pairs,
-        parameter: Parameter,
-        launches: &mut Vec<Launch>,
-    ) {
+    fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
+        let Step { data, pairs, parameter } = step;
         let (n, e) = (self.n, self.embedding);
         for k in 0..self.depth() {
             let layer = |side: usize| {
@@ -588,13 +568,8 @@ impl Separable {
         }
     }
 
-    fn backward(
-        &self,
-        data: (Buffer, Buffer),
-        pairs: Pairs,
-        parameter: Parameter,
-        launches: &mut Vec<Launch>,
-    ) {
+    fn backward(&self, step: Step, launches: &mut Vec<Launch>) {
+        let Step { data, pairs, parameter } = step;
         let (n, e) = (self.n, self.embedding);
         if self.all {
             // dJ/dg = S h and dJ/dh = S^T g, S = dJ/ds

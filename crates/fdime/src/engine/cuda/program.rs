@@ -3,7 +3,7 @@
 
 use super::abi::{self, Buffer, Pairs, Task};
 use super::kernels::Precision;
-use super::network::{Network, PairNetwork, Separable};
+use super::network::{Network, PairNetwork, Separable, Step};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::nn::AdamPlan;
 use crate::pairing::Pairing;
@@ -345,7 +345,8 @@ impl Program {
         }
         let mut launches = Vec::new();
         let parameter = |at: usize| self.parameter(at);
-        self.network.forward(self.data, pairs, &parameter, &mut launches);
+        let on = Step { data: self.data, pairs, parameter: &parameter };
+        self.network.forward(on, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
         let (blocks, runs) = (objective.blocks as usize, self.cut.runs);
         let threads = OBJECTIVE_THREADS as u32;
@@ -358,7 +359,7 @@ impl Program {
             launches.push(Launch::new("observe_rows", grid, threads, 0, &objective));
         }
         launches.push(Launch::new("score_gradients", (blocks, 1, runs), threads, 0, &objective));
-        self.network.backward(self.data, pairs, &parameter, &mut launches);
+        self.network.backward(on, &mut launches);
         let (grid, task) = self.update(step, objective);
         launches.push(Launch::new("adam", grid, 256, 0, &task));
         launches
