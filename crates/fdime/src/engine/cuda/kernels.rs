@@ -61,7 +61,7 @@ const SOURCES: [&str; 7] = [
 ];
 
 /// All kernels as one source, ending in a check that host and device agree on what they share.
-fn source() -> String {
+pub(super) fn source() -> String {
     let sizes = [
         ("LayerTask", size_of::<abi::Task<abi::Layer>>()),
         ("WeightGradientTask", size_of::<abi::Task<abi::WeightGradient>>()),

@@ -487,3 +487,97 @@ impl Cut {
 pub(super) fn single<T: Copy + Default>(pairs: Pairs, of: T) -> Task<T> {
     Task { roles: 1, pairs, of: [of, T::default()] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs of every critic and pairing, small and large, with and without Hopper's instruction.
+    fn programs(start: u64) -> Vec<Program> {
+        let mut programs = Vec::new();
+        for kind in CriticKind::ALL {
+            for pairing in Pairing::ALL {
+                if kind.check_pairing(pairing).is_err() {
+                    continue;
+                }
+                for (n, runs, precision) in [
+                    (2, 1, Precision::Fp32),
+                    (37, 5, Precision::Bf16),
+                    (700, 3, Precision::Tf32),
+                    (5000, 1, Precision::Tf32),
+                ] {
+                    let shape = Shape {
+                        critic: CriticPlan::new(kind, &[300, 40, 256]),
+                        pairing,
+                        n,
+                        dims: (3, 5),
+                        levels: 2,
+                        per_level: 10,
+                        optimizer: AdamPlan::default(),
+                    };
+                    let wgmma = precision == Precision::Tf32;
+                    let (multiprocessors, shared_limit) = (132, 100_000);
+                    let cut =
+                        Cut { precision, runs, multiprocessors, shared_limit, steps: 3, wgmma };
+                    let needs = Needs { partition: true, rows: pairing == Pairing::AllPairs };
+                    programs.push(Program::new(&shape, needs, cut, start));
+                }
+            }
+        }
+        programs
+    }
+
+    fn launches(program: &Program) -> Vec<Launch> {
+        let mut launches: Vec<Launch> = program.draw_partners().into_iter().collect();
+        launches.extend([program.pack(), program.draw_data(2), program.advance()]);
+        launches.extend(program.train(2));
+        launches
+    }
+
+    /// A program laid out from 0 tells how much memory it takes; laid out anywhere, all its addresses
+    /// lie within that.
+    #[test]
+    fn addresses_stay_within_the_memory() {
+        // Too high for two numbers of 32 bits side by side to look like it.
+        let start = 1u64 << 60;
+        for (counted, laid_out) in programs(0).iter().zip(programs(start)) {
+            assert_eq!(counted.end, laid_out.end - start);
+            for launch in launches(&laid_out) {
+                let addresses = launch.arguments.iter().filter(|word| **word >> 60 == 1);
+                for address in addresses {
+                    assert!(*address < laid_out.end, "{}", launch.kernel);
+                }
+                let (x, y, z) = launch.grid;
+                assert!(x > 0 && (1..65_536).contains(&y) && (1..65_536).contains(&z));
+                assert!(launch.shared as usize <= 8 * 16 * 256 * 4, "{}", launch.kernel);
+            }
+        }
+    }
+
+    /// Every kernel that a program asks for is among the sources.
+    #[test]
+    fn kernels_exist() {
+        for program in programs(0) {
+            for launch in launches(&program) {
+                let name = launch.kernel.trim_end_matches("large").trim_end_matches("small");
+                assert!(super::super::kernels::source().contains(name), "{}", launch.kernel);
+            }
+        }
+    }
+
+    /// The blocks hold the critic's parameters, in its order, without overlap.
+    #[test]
+    fn blocks_hold_every_parameter() {
+        for program in programs(0) {
+            let critic = &program.shape.critic;
+            let flat = critic.initial_parameters(program.shape.dims, 0).unwrap();
+            assert_eq!(flat.len(), program.parameter_count());
+            let mut next = 0;
+            for block in program.blocks() {
+                assert!(block.at >= next && block.ld >= block.columns);
+                next = block.at + block.rows * block.ld;
+            }
+            assert!(program.score_bias().is_none_or(|at| at >= next));
+        }
+    }
+}
