@@ -36,16 +36,14 @@ pub fn run(args: &Devices) -> Outcome {
                 // Plans run on the first one.
                 let others = (device.ordinal > 0).then(|| "only the first GPU is used".to_string());
                 let problem = device.problem.or(others).or_else(|| compiler.clone());
+                let opened = device.architecture > 0;
+                let (major, minor) = (device.architecture / 10, device.architecture % 10);
                 rows.push(Row {
                     device: format!("cuda:{}", device.ordinal),
                     name: device.name,
-                    memory_gb: Some(device.memory as f64 / 1e9),
-                    free_gb: Some(device.free as f64 / 1e9),
-                    compute_capability: Some(format!(
-                        "{}.{}",
-                        device.architecture / 10,
-                        device.architecture % 10
-                    )),
+                    memory_gb: opened.then_some(device.memory as f64 / 1e9),
+                    free_gb: opened.then_some(device.free as f64 / 1e9),
+                    compute_capability: opened.then(|| format!("{major}.{minor}")),
                     ready: problem.is_none(),
                     problem,
                 });

@@ -42,20 +42,29 @@ pub struct DeviceInfo {
 /// Every GPU, or why there is none to be seen.
 pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
     let count = guarded(CudaContext::device_count)?;
-    (0..usize::try_from(count).unwrap_or(0))
-        .map(|ordinal| {
-            let device = Device::open_any(ordinal)?;
-            let (free, memory) = guarded(|| device.context.mem_get_info())?;
-            Ok(DeviceInfo {
-                ordinal,
-                problem: device.problem(),
-                name: device.name,
-                architecture: device.architecture,
-                memory,
-                free,
-            })
+    let describe = |ordinal: usize| -> Result<DeviceInfo> {
+        let device = Device::open_any(ordinal)?;
+        let (free, memory) = guarded(|| device.context.mem_get_info())?;
+        Ok(DeviceInfo {
+            ordinal,
+            problem: device.problem(),
+            name: device.name,
+            architecture: device.architecture,
+            memory,
+            free,
         })
-        .collect()
+    };
+    // One that cannot be opened does not hide the others.
+    let unknown = |ordinal, problem: crate::Error| DeviceInfo {
+        ordinal,
+        name: "unknown GPU".into(),
+        architecture: 0,
+        memory: 0,
+        free: 0,
+        problem: Some(problem.to_string()),
+    };
+    let ordinals = 0..usize::try_from(count).unwrap_or(0);
+    Ok(ordinals.map(|k| describe(k).unwrap_or_else(|error| unknown(k, error))).collect())
 }
 
 impl Device {
