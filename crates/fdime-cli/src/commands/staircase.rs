@@ -48,9 +48,6 @@ fn paper_window() -> usize {
 
 const MOST_RUNS: usize = 100_000;
 
-/// The CPU engine's name in reports and logs.
-const CPU: &str = "cpu";
-
 impl StaircasePlan {
     /// The file's settings or the defaults, then the flags.
     fn new(args: &Staircase) -> Result<Self, Failure> {
@@ -263,7 +260,7 @@ pub fn run(args: &Staircase) -> Outcome {
     for run in &run_plans {
         let device = engine.device(run);
         if !devices.contains(&device) {
-            if device == CPU {
+            if device == CpuEngine::DEVICE {
                 run.check_memory()?;
             }
             devices.push(device);
@@ -470,7 +467,11 @@ fn print_table(report: &Report) -> Outcome {
         if plan.runs == 1 { "" } else { "s" },
         plan.seed,
         report.seconds,
-        if report.device == CPU { String::new() } else { format!("\non {}", report.device) }
+        if report.device == CpuEngine::DEVICE {
+            String::new()
+        } else {
+            format!("\non {}", report.device)
+        }
     )?;
     let width = plan.estimators.iter().map(|e| e.to_string().len()).max().unwrap_or(0).max(9);
     writeln!(

@@ -13,6 +13,9 @@ pub struct CpuEngine {
 }
 
 impl CpuEngine {
+    /// Its device, as reports and logs name it.
+    pub const DEVICE: &str = "cpu";
+
     /// With this many threads in all; 0 means one for every core.
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
@@ -30,7 +33,7 @@ impl CpuEngine {
 
 impl Engine for CpuEngine {
     fn device(&self, _plan: &RunPlan) -> String {
-        "cpu".into()
+        Self::DEVICE.into()
     }
 
     fn execute(
@@ -63,11 +66,7 @@ impl CpuEngine {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(plan) = plans.get(index) else { break };
-                        let mut observer = observer(index);
-                        let trace = Trainer::run(plan, threads, &mut *observer);
-                        if let Ok(trace) = &trace {
-                            observer.on_end(trace);
-                        }
+                        let trace = Trainer::run(plan, threads, observer(index));
                         finished.lock().unwrap_or_else(|e| e.into_inner()).push((index, trace));
                     }
                 });

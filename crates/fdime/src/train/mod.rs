@@ -3,11 +3,13 @@
 mod log;
 mod observer;
 mod plan;
+mod recorder;
 mod trace;
 mod trainer;
 
 pub use log::RunLog;
 pub use observer::{Observer, silent};
 pub use plan::{RunPlan, Schedule};
+pub(crate) use recorder::Recorder;
 pub use trace::{Ending, LevelSummary, RunsSummary, StepRecord, Trace, summarise_runs};
 pub use trainer::Trainer;

@@ -1,4 +1,4 @@
-use super::{Ending, Observer, RunPlan, StepRecord, Trace};
+use super::{Observer, Recorder, RunPlan, Trace};
 use crate::critic::{Batch, Critic, Reference};
 use crate::engine::Workers;
 use crate::error::Result;
@@ -8,7 +8,6 @@ use crate::objective::{Estimator, Objective};
 use crate::pairing::Pairing;
 use crate::random::{Purpose, stream};
 use crate::scenario::PairSource;
-use std::ops::ControlFlow;
 
 /// Rows drawn from one random stream. It fixes what is sampled, so changing it changes results.
 const SAMPLE_BLOCK: usize = 32;
@@ -90,33 +89,20 @@ impl Trainer {
     }
 
     /// Runs the whole plan.
-    pub fn run(plan: &RunPlan, threads: usize, observer: &mut dyn Observer) -> Result<Trace> {
+    pub fn run(plan: &RunPlan, threads: usize, observer: Box<dyn Observer>) -> Result<Trace> {
         let mut trainer = Trainer::new(plan, threads)?;
-        let mut trace = Trace {
-            true_mi: Vec::new(),
-            iterations: plan.schedule.iterations,
-            steps: Vec::with_capacity(plan.iterations()),
-            ending: Ending::Completed,
-        };
-        let levels = &plan.schedule.levels;
-        let scenarios =
-            levels.iter().map(|&level| plan.scenario.at(level)).collect::<Result<Vec<_>>>()?;
-        trace.true_mi = scenarios.iter().map(|s| s.mutual_information()).collect();
-        for (level, scenario) in scenarios.iter().enumerate() {
+        let mut recorder = Recorder::new(plan, observer)?;
+        for level in &plan.schedule.levels {
+            let scenario = plan.scenario.at(*level)?;
             for _ in 0..plan.schedule.iterations {
-                let iteration = trainer.iteration;
-                let Some((value, estimate)) = trainer.step(scenario)? else {
-                    trace.ending = Ending::Diverged { iteration };
-                    return Ok(trace);
-                };
-                let record = StepRecord { iteration, level, value, estimate };
-                trace.steps.push(record);
-                if let ControlFlow::Break(()) = observer.on_step(&record) {
-                    trace.ending = Ending::Stopped;
-                    return Ok(trace);
+                let step = trainer.step(&scenario)?;
+                let (value, estimate) = step.unwrap_or((f64::NAN, Nats(f64::NAN)));
+                recorder.take(value, estimate);
+                if recorder.over() {
+                    return Ok(recorder.end());
                 }
             }
         }
-        Ok(trace)
+        Ok(recorder.end())
     }
 }

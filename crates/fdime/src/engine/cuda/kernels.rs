@@ -87,14 +87,7 @@ pub fn compile_kernels(
     activation: Activation,
     architecture: u32,
 ) -> Result<Vec<u8>> {
-    find_compiler()?;
-    compile_on_all_cores(&source(), &options(precision, activation, architecture))
-}
-
-/// Compiles kernels side by side where the compiler knows how to, which halves the time.
-fn compile_on_all_cores(source: &str, options: &[String]) -> Result<Vec<u8>> {
-    let split = [options, &["--split-compile=0".to_string()]].concat();
-    compile(source, &split).or_else(|_| compile(source, options))
+    Build::new(precision, activation, architecture).image()
 }
 
 /// Whether large tiles use Hopper's own instruction, whose code runs on that architecture alone.
@@ -124,22 +117,27 @@ fn options(precision: Precision, activation: Activation, architecture: u32) -> V
 }
 
 /// What kernels are compiled from.
-struct Recipe {
+struct Build {
     source: String,
     options: Vec<String>,
 }
 
-impl Recipe {
-    fn new(device: &Device, precision: Precision, activation: Activation) -> Self {
-        let options = options(precision, activation, device.architecture);
-        Recipe { source: source(), options }
+impl Build {
+    fn new(precision: Precision, activation: Activation, architecture: u32) -> Self {
+        Build { source: source(), options: options(precision, activation, architecture) }
     }
 
     /// Where the compiled kernels are kept.
     fn kept(&self) -> Option<PathBuf> {
-        let name =
-            hash([&self.source, &self.options.concat()].map(String::as_str).concat().as_bytes());
+        let name = hash(format!("{:?} {}", self.options, self.source).as_bytes());
         cache_folder().map(|folder| folder.join(format!("{name:016x}.cubin")))
+    }
+
+    /// Compiles: kernels side by side where the compiler knows how to, which halves the time.
+    fn image(&self) -> Result<Vec<u8>> {
+        find_compiler()?;
+        let split = [&self.options[..], &["--split-compile=0".to_string()]].concat();
+        compile(&self.source, &split).or_else(|_| compile(&self.source, &self.options))
     }
 }
 
@@ -150,16 +148,15 @@ pub(super) fn load(
     activation: Activation,
     notice: &dyn Fn(&str),
 ) -> Result<Arc<CudaModule>> {
-    let recipe = Recipe::new(device, precision, activation);
-    let kept = recipe.kept();
+    let build = Build::new(precision, activation, device.architecture);
+    let kept = build.kept();
     let load = |image: Vec<u8>| device.context.load_module(Ptx::from_binary(image));
     let image = kept.as_ref().and_then(|path| unsealed(std::fs::read(path).ok()?));
     if let Some(module) = image.and_then(|image| load(image).ok()) {
         return Ok(module);
     }
     notice(&format!("compiling kernels for {}, once", device.name));
-    find_compiler()?;
-    let image = compile_on_all_cores(&recipe.source, &recipe.options)?;
+    let image = build.image()?;
     if let Some(path) = &kept {
         // Without a cache the next start compiles again; nothing else is lost.
         let folder = path.parent().unwrap_or(Path::new("."));

@@ -27,11 +27,10 @@ use crate::nn::Activation;
 use crate::objective::{Cost, Readout};
 use crate::pairing::Pairing;
 use crate::scenario::{Generator, PairSource, Scenario};
-use crate::train::{Ending, Observer, RunPlan, StepRecord, Trace};
+use crate::train::{Observer, Recorder, RunPlan, Trace};
 use device::Device;
 use program::{Cut, Needs, Program, Shape};
 use session::{Replay, Session, allocate, divergence_number};
-use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 fn failure(reason: impl Into<String>) -> Error {
@@ -117,7 +116,7 @@ impl CudaEngine {
         }
         let shape = Shape { dims: batch.dims, n: batch.n, ..shape_of(plan)? };
         let mut session = self.session(&shape, needs_of(&[plan]), 1, 1)?;
-        session.load_plans(&[plan], &[initial_parameters(plan, &shape)?])?;
+        session.load_plans(&[plan], &[plan.critic.initial_parameters(shape.dims, plan.seed)?])?;
         let ld = session.program().ld;
         let rows = |values: &[f32], width: usize, ld: usize| -> Vec<f32> {
             let padding = vec![0.0; ld - width];
@@ -243,12 +242,12 @@ impl CudaEngine {
         let of_runs: Vec<&RunPlan> = plans.iter().map(|(_, plan)| *plan).collect();
         let parameters = of_runs
             .iter()
-            .map(|plan| initial_parameters(plan, shape))
+            .map(|plan| plan.critic.initial_parameters(shape.dims, plan.seed))
             .collect::<Result<Vec<_>>>()?;
         session.load_plans(&of_runs, &parameters)?;
         let mut watched = plans
             .iter()
-            .map(|(index, plan)| Watched::new(plan, observer(*index)))
+            .map(|(index, plan)| Recorder::new(plan, observer(*index)))
             .collect::<Result<Vec<_>>>()?;
         let graph = session.capture()?;
         let mut replay = Replay::new(&session, graph)?;
@@ -264,62 +263,15 @@ impl CudaEngine {
                 let iteration = number * steps + step;
                 if iteration < total {
                     for (run, value) in watched.iter_mut().zip(values.chunks_exact(2)) {
-                        run.take(iteration, value[0], Nats(value[1]));
+                        run.take(value[0], Nats(value[1]));
                     }
                 }
             }
-            if watched.iter().all(|run| run.over) {
+            if watched.iter().all(Recorder::over) {
                 break;
             }
         }
-        Ok(watched.into_iter().map(Watched::end).collect())
-    }
-}
-
-/// A run as its observer sees it.
-struct Watched {
-    observer: Box<dyn Observer>,
-    trace: Trace,
-    over: bool,
-}
-
-impl Watched {
-    fn new(plan: &RunPlan, observer: Box<dyn Observer>) -> Result<Self> {
-        let levels = &plan.schedule.levels;
-        let true_mi = levels
-            .iter()
-            .map(|level| Ok(plan.scenario.at(*level)?.mutual_information()))
-            .collect::<Result<_>>()?;
-        let trace = Trace {
-            true_mi,
-            iterations: plan.schedule.iterations,
-            steps: Vec::with_capacity(plan.iterations()),
-            ending: Ending::Completed,
-        };
-        Ok(Watched { observer, trace, over: false })
-    }
-
-    fn take(&mut self, iteration: usize, value: f64, estimate: Nats) {
-        if self.over {
-            return;
-        }
-        if !(value.is_finite() && estimate.is_finite()) {
-            self.trace.ending = Ending::Diverged { iteration };
-            self.over = true;
-            return;
-        }
-        let level = iteration / self.trace.iterations;
-        let record = StepRecord { iteration, level, value, estimate };
-        self.trace.steps.push(record);
-        if let ControlFlow::Break(()) = self.observer.on_step(&record) {
-            self.trace.ending = Ending::Stopped;
-            self.over = true;
-        }
-    }
-
-    fn end(mut self) -> Trace {
-        self.observer.on_end(&self.trace);
-        self.trace
+        Ok(watched.into_iter().map(Recorder::end).collect())
     }
 }
 
@@ -391,11 +343,6 @@ fn needs_of(plans: &[&RunPlan]) -> Needs {
         needs.rows |= *cost == Cost::InfoNce || readout == Readout::InfoNce;
     }
     needs
-}
-
-/// Those the CPU engine begins with.
-fn initial_parameters(plan: &RunPlan, shape: &Shape) -> Result<Vec<f32>> {
-    plan.critic.initial_parameters(shape.dims, plan.seed)
 }
 
 impl Engine for CudaEngine {

@@ -78,8 +78,9 @@ __device__ inline float times_slope(float v, float a) {
 }
 
 __device__ inline float4 zero4() { return make_float4(0.f, 0.f, 0.f, 0.f); }
-__device__ inline float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
-__device__ inline float2 load2(const float* p) { return *reinterpret_cast<const float2*>(p); }
+template <class V> __device__ inline V load(const float* p) { return *reinterpret_cast<const V*>(p); }
+__device__ inline float4 load4(const float* p) { return load<float4>(p); }
+__device__ inline float2 load2(const float* p) { return load<float2>(p); }
 __device__ inline float4 operator+(float4 a, float4 b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }

@@ -170,7 +170,6 @@ struct PairSum {
     const u32* partner;
     struct Row { const float *p, *q; };
     struct One { float4 p, q; };
-    struct Four { float4 p[2], q[4]; };
     __device__ static float4 activated(float4 p, float4 q) {
         float4 z = p + q;
         return make_float4(activate(z.x), activate(z.y), activate(z.z), activate(z.w));
@@ -194,29 +193,27 @@ struct PairSum {
         int next = min(first.i + 1, last);
         return {{first.i, next}, {first.i, partner_of(pairs, partner, first.i), next, partner_of(pairs, partner, next)}};
     }
+    // Numbers of P's and Q's rows, V of them at once.
+    template <class V> struct Rows { V p[2], q[4]; };
+    typedef Rows<float4> Four;
+    typedef Rows<float2> Columns;
     // Always within the padded rows.
+    template <class V> __device__ Rows<V> fetch_rows(int r, int column) const {
+        Places place = places(r);
+        Rows<V> rows;
+        rows.p[0] = load<V>(at(p, place.i[0], ld) + column);
+        rows.p[1] = place.i[1] == place.i[0] ? rows.p[0] : load<V>(at(p, place.i[1], ld) + column);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) rows.q[k] = load<V>(at(q, place.j[k], ld) + column);
+        return rows;
+    }
     template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
         static_assert(STRIDE == 1, "consecutive rows");
-        Places at_ = places(r);
-        Four four;
-        four.p[0] = load4(at(p, at_.i[0], ld) + column);
-        four.p[1] = at_.i[1] == at_.i[0] ? four.p[0] : load4(at(p, at_.i[1], ld) + column);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) four.q[k] = load4(at(q, at_.j[k], ld) + column);
-        return four;
+        return fetch_rows<float4>(r, column);
     }
     __device__ float4 finish(const Four& four, int k) const { return activated(four.p[k / 2], four.q[k]); }
     __device__ float4 weighted(const Four& four, int k) const { return zero4(); }
-    struct Columns { float2 p[2], q[4]; };
-    __device__ Columns fetch_columns(int r, int column, int limit) const {
-        Places at_ = places(r);
-        Columns columns;
-        columns.p[0] = load2(at(p, at_.i[0], ld) + column);
-        columns.p[1] = at_.i[1] == at_.i[0] ? columns.p[0] : load2(at(p, at_.i[1], ld) + column);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) columns.q[k] = load2(at(q, at_.j[k], ld) + column);
-        return columns;
-    }
+    __device__ Columns fetch_columns(int r, int column, int limit) const { return fetch_rows<float2>(r, column); }
     __device__ float2 finish(const Columns& c, int k) const {
         return make_float2(activate(c.p[k / 2].x + c.q[k].x), activate(c.p[k / 2].y + c.q[k].y));
     }

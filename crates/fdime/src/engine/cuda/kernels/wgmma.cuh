@@ -15,6 +15,24 @@ __device__ inline void wgmma(Accumulators<Large>& acc, uint4 a, u64 b) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
 }
 
+// Begins 16 depths, and waits for the 16 before them.
+__device__ inline void multiply_depths(Accumulators<Large>& acc, const uint4 (&a)[2], const char* b) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma(acc, a[0], describe(b));
+    wgmma(acc, a[1], describe(b + 2 * B_COLUMN));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+// Waits for all depths, of all groups; only now the accumulators hold the product.
+__device__ inline void wait_for_products(Accumulators<Large>& acc) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int n = 0; n < 32; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(acc.c[0][n][e])::"memory");
+    __syncthreads();
+}
+
 // A lane's share of 16 depths of A: two rows, four depths.
 template <class Source, bool ALONG> struct WideA;
 
@@ -149,12 +167,7 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
             if (here >= to) break;
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             __syncthreads();
-            const char* tile = shared + stage * B_STAGE;
-            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-            wgmma(acc, fragments[half][0], describe(tile));
-            wgmma(acc, fragments[half][1], describe(tile + 2 * B_COLUMN));
-            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+            multiply_depths(acc, fragments[half], shared + stage * B_STAGE);
             stage = stage == 2 ? 0 : stage + 1;
             if (here + 16 < to) {
                 const int other = 1 - half;
@@ -165,12 +178,7 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
             }
         }
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (int n = 0; n < 32; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(acc.c[0][n][e])::"memory");
-    __syncthreads();
+    wait_for_products(acc);
 }
 
 // ---- B as weights that lie in memory as they are needed (store_packed) ----
@@ -221,12 +229,7 @@ __device__ void product_by_packed(const A& a, const char* packed, int m0, int m_
             int block = pair + half, stage = block % STAGES;
             if (block >= blocks) break;
             wait_for(&arrived[stage], block / STAGES & 1);
-            const char* tile = shared + stage * B_STAGE;
-            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-            wgmma(acc, fragments[half][0], describe(tile));
-            wgmma(acc, fragments[half][1], describe(tile + 2 * B_COLUMN));
-            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+            multiply_depths(acc, fragments[half], shared + stage * B_STAGE);
             const int other = 1 - half;
             if (block + 1 < blocks) {
                 next[other].finish(a, fragments[other]);
@@ -239,12 +242,7 @@ __device__ void product_by_packed(const A& a, const char* packed, int m0, int m_
                 begin_copy(shared + ahead % STAGES * B_STAGE, packed + (u64)ahead * B_STAGE, &arrived[ahead % STAGES]);
         }
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (int n = 0; n < 32; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(acc.c[0][n][e])::"memory");
-    __syncthreads();
+    wait_for_products(acc);
 }
 #endif
 
