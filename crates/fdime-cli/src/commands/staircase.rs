@@ -267,7 +267,8 @@ pub fn run(args: &Staircase) -> Outcome {
         }
     }
     let device = devices.join("; ");
-    let log = args.log.as_deref().map(RunLog::open).transpose()?;
+    let log = args.log.as_deref().map(RunLog::open).transpose();
+    let log = log.map_err(|error| Failure::Usage(format!("--log: {error}")))?;
     let start = Instant::now();
     let (traces, log_failed) = execute(&run_plans, &*engine, log)?;
     let seconds = start.elapsed().as_secs_f64();
