@@ -24,6 +24,7 @@
 //! l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples is the mutual information.
 
 pub mod baseline;
+pub mod consistency;
 pub mod critic;
 pub mod data;
 pub mod divergence;

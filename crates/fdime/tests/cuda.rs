@@ -102,7 +102,7 @@ fn off(engine: &CudaEngine, plan: &RunPlan, n: usize) -> Off {
     let batch = batch(&plan, n);
     let threads = CpuEngine::new(0).threads();
     let mut critic = plan.critic.build(batch.dims, n, plan.pairing, plan.seed, threads).unwrap();
-    let objective = || plan.estimator.objective(plan.pairing.counts(n));
+    let objective = || plan.estimator.objective(plan.pairing.counts(n)).unwrap();
     let mut pass = |objective: &mut dyn Objective| {
         let value = critic.pass(&batch, objective, &mut Workers::new(threads));
         let estimate = plan.estimator.mutual_information(critic.scores()).0;

@@ -49,7 +49,7 @@ fn pass(
     pairing: Pairing,
     threads: usize,
 ) -> (f64, Vec<f32>) {
-    let mut objective = estimator.objective(pairing.counts(batch.n));
+    let mut objective = estimator.objective(pairing.counts(batch.n)).unwrap();
     let value = critic.pass(batch, &mut *objective, &mut Workers::new(threads));
     let (parameters, gradient) = critic.parameters_and_gradient();
     (value, gradient.sum(parameters.len()))
@@ -78,7 +78,7 @@ fn objective_gradients() {
 
 fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
     let blocks = std::slice::from_ref(block);
-    let mut objective = estimator.objective(Scores(blocks).counts());
+    let mut objective = estimator.objective(Scores(blocks).counts()).unwrap();
     objective.observe(Scores(blocks));
     let mut fast_value = objective.constant();
     let mut reference = ReferenceScores::of_blocks(blocks);
@@ -137,7 +137,7 @@ fn critic_gradients() {
                 continue;
             }
             for link in Link::ALL {
-                let plan = CriticPlan { embedding: 3, ..CriticPlan::new(kind, &[6, 5]) };
+                let plan = CriticPlan { embedding: 3, side: 1, ..CriticPlan::new(kind, &[6, 5]) };
                 // A smooth activation, so that finite differences meet no kink.
                 let plan = CriticPlan { activation: Activation::Softplus, ..plan };
                 check_critic(&plan, pairing, &estimator.clone().with_link(link), (3, 2), 7);
@@ -154,7 +154,7 @@ fn critic_gradients_at_larger_shapes() {
     for (kind, pairing) in settings() {
         for activation in Activation::ALL {
             for (n, hidden) in [(5, vec![1]), (37, vec![70, 9]), (150, vec![33, 16, 12])] {
-                let plan = CriticPlan { activation, ..CriticPlan::new(kind, &hidden) };
+                let plan = CriticPlan { activation, side: 1, ..CriticPlan::new(kind, &hidden) };
                 check_critic(&plan, pairing, &estimator, (2, 4), n);
             }
         }

@@ -116,7 +116,7 @@ fn measure(
     seconds: f64,
 ) -> Result<Measurement, Failure> {
     let scenario = plan.scenario.at(plan.schedule.levels[0])?;
-    let mut trainer = Trainer::new(plan, threads)?;
+    let mut trainer = Trainer::of_plan(plan, threads)?;
     let mut step = || -> Result<f64, Failure> {
         let start = Instant::now();
         if trainer.step(&scenario)?.is_none() {
@@ -141,7 +141,7 @@ fn measure(
         steps: times.len(),
         median_ms,
         fastest_ms: times[0],
-        gflops: trainer.critic().operations() / median_ms / 1e6,
+        gflops: trainer.operations() / median_ms / 1e6,
         peak_memory_mb: peak_memory_mb(),
     })
 }

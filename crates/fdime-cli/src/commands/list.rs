@@ -32,6 +32,7 @@ fn sections() -> [(&'static str, Entries); 9] {
         (CriticKind::Joint.name(), "one network over all N^2 pairs of the batch"),
         (CriticKind::Separable.name(), "two networks, the score is their inner product"),
         (CriticKind::Deranged.name(), "one network over 2N pairs: linear in N"),
+        (CriticKind::Conv.name(), "convolutions over pairs of images"),
         ("", &presets),
     ];
     let pairings = [

@@ -1,5 +1,6 @@
 //! Critics: networks that score pairs, with the training pass that fits each.
 
+mod conv;
 mod deranged;
 mod joint;
 mod pair_network;
@@ -10,7 +11,7 @@ pub(crate) use scorer::PairScorer;
 
 use crate::engine::Workers;
 use crate::error::{Error, Result, invalid, unknown_name};
-use crate::nn::{Activation, Part, dot};
+use crate::nn::{Activation, ConvNet, Part, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
 use crate::random::{Purpose, Rng, stream};
@@ -120,12 +121,14 @@ pub enum CriticKind {
     Separable,
     /// One network over the joint pairs and as many marginal ones: 2N evaluations.
     Deranged,
+    /// A convolutional network over pairs of images, seen as the channels of one image.
+    Conv,
 }
 
 impl CriticKind {
     /// Every kind.
-    pub const ALL: [CriticKind; 3] =
-        [CriticKind::Joint, CriticKind::Separable, CriticKind::Deranged];
+    pub const ALL: [CriticKind; 4] =
+        [CriticKind::Joint, CriticKind::Separable, CriticKind::Deranged, CriticKind::Conv];
 
     /// The name used in plans and on the command line.
     pub fn name(self) -> &'static str {
@@ -133,6 +136,7 @@ impl CriticKind {
             CriticKind::Joint => "joint",
             CriticKind::Separable => "separable",
             CriticKind::Deranged => "deranged",
+            CriticKind::Conv => "conv",
         }
     }
 
@@ -140,7 +144,7 @@ impl CriticKind {
     pub fn default_pairing(self) -> Pairing {
         match self {
             CriticKind::Joint | CriticKind::Separable => Pairing::AllPairs,
-            CriticKind::Deranged => Pairing::Derangement,
+            CriticKind::Deranged | CriticKind::Conv => Pairing::Derangement,
         }
     }
 
@@ -155,7 +159,8 @@ impl CriticKind {
             })
         };
         match (self, pairing) {
-            (CriticKind::Joint, Pairing::AllPairs) | (CriticKind::Separable, _) => Ok(()),
+            (CriticKind::Joint, Pairing::AllPairs)
+            | (CriticKind::Separable | CriticKind::Conv, _) => Ok(()),
             (CriticKind::Joint, _) => {
                 refuse("the joint critic takes all pairs; for one partner each use critic deranged")
             }
@@ -190,7 +195,8 @@ impl FromStr for CriticKind {
 pub struct CriticPlan {
     /// The kind.
     pub kind: CriticKind,
-    /// The widths of the hidden layers.
+    /// The widths of the hidden layers. Those of the conv critic are the channels of its convolutions
+    /// (5 x 5, every second pixel), and last the width of a dense layer.
     pub hidden: Vec<usize>,
     /// The nonlinearity of hidden layers.
     pub activation: Activation,
@@ -204,6 +210,17 @@ pub struct CriticPlan {
     /// al., with which a network finds fine structure sooner.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub initial_scale: f64,
+    /// Pixels on each side of the conv critic's images.
+    #[serde(default = "image_side", skip_serializing_if = "is_image_side")]
+    pub side: usize,
+}
+
+fn image_side() -> usize {
+    CriticPlan::IMAGE_SIDE
+}
+
+fn is_image_side(side: &usize) -> bool {
+    *side == CriticPlan::IMAGE_SIDE
 }
 
 fn one() -> f64 {
@@ -226,6 +243,9 @@ impl CriticPlan {
     /// The paper's number of outputs for the separable critic's networks.
     pub const EMBEDDING: usize = 32;
 
+    /// Pixels on each side of the images that the paper uses.
+    pub const IMAGE_SIDE: usize = 28;
+
     /// Name and hidden widths of the presets: `paper` is what the paper's text says,
     /// `paper-code` what its tables match.
     pub const PRESETS: [(&'static str, &'static [usize]); 2] =
@@ -240,6 +260,7 @@ impl CriticPlan {
             embedding: Self::EMBEDDING,
             dropout: 0.0,
             initial_scale: one(),
+            side: image_side(),
         }
     }
 
@@ -250,6 +271,13 @@ impl CriticPlan {
         }
         if let Some(width) = self.hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
             return Err(invalid("hidden", width, "a width lies between 1 and 65536"));
+        }
+        if self.kind == CriticKind::Conv && self.hidden.len() < 2 {
+            let expected = "the conv critic has channels and a dense layer, e.g. 64,128,1024";
+            return Err(invalid("hidden", self.hidden[0], expected));
+        }
+        if !(1..=4096).contains(&self.side) {
+            return Err(invalid("side", self.side, "images have 1 to 4096 pixels on each side"));
         }
         if !(1..=65_536).contains(&self.embedding) {
             return Err(invalid("embedding", self.embedding, "it lies between 1 and 65536"));
@@ -272,6 +300,20 @@ impl CriticPlan {
         Ok(())
     }
 
+    /// Refuses x and y that are no images, if those are needed.
+    pub fn check_dims(&self, (x_dim, y_dim): (usize, usize)) -> Result<()> {
+        let pixels = self.side * self.side;
+        if self.kind == CriticKind::Conv && (x_dim % pixels != 0 || y_dim % pixels != 0) {
+            return Err(Error::Incompatible {
+                parameter: "critic",
+                value: self.kind.to_string(),
+                other: format!("pairs of {x_dim} and {y_dim} numbers"),
+                reason: format!("x and y must be images of {0} x {0} pixels", self.side),
+            });
+        }
+        Ok(())
+    }
+
     /// The bytes that a critic for batches of `n` rows takes, roughly: its scores, activations and
     /// gradients.
     pub fn memory(&self, (x_dim, y_dim): (usize, usize), n: usize, pairing: Pairing) -> f64 {
@@ -283,10 +325,20 @@ impl CriticPlan {
         let activations = match self.kind {
             CriticKind::Joint => 4.0 * n * widths[0],
             CriticKind::Deranged => 0.0,
+            CriticKind::Conv => return self.conv_memory(x_dim + y_dim, scores),
             CriticKind::Separable => 4.0 * n * widths.iter().sum::<f64>(),
         };
         let groups = (scores / 256.0).clamp(2.0, 32.0);
         4.0 * (scores + activations + n * inputs + parameters * (groups + 4.0))
+    }
+
+    /// Parameters, their gradients and moments, and the activations of a block of images, which have at
+    /// most as many pixels and channels as the input or the first convolution makes of it.
+    fn conv_memory(&self, inputs: usize, scores: f64) -> f64 {
+        let channels = inputs / (self.side * self.side);
+        let net = ConvNet::new(channels.max(1), self.side, &self.hidden, self.activation);
+        let image = inputs.max(self.side * self.side * self.hidden[0]) as f64;
+        4.0 * (scores + 8.0 * net.parameter_count() as f64 + 512.0 * image)
     }
 
     /// The parameters that [`build`](Self::build) begins with, without the rest of the critic.
@@ -306,6 +358,7 @@ impl CriticPlan {
     ) -> Result<Box<dyn Critic>> {
         self.check()?;
         self.kind.check_pairing(pairing)?;
+        self.check_dims(dims)?;
         let mut rng: Rng = stream(seed, Purpose::Parameters, 0, 0);
         Ok(match self.kind {
             CriticKind::Joint => {
@@ -317,13 +370,16 @@ impl CriticPlan {
             CriticKind::Separable => {
                 Box::new(separable::Separable::new(self, dims, n, pairing, &mut rng, threads))
             }
+            CriticKind::Conv => {
+                Box::new(conv::Conv::new(self, dims, n, pairing, &mut rng, threads))
+            }
         })
     }
 }
 
 /// Rows that go through a network together: large enough for the matrix product to run at full
 /// speed, small enough for their activations to stay in the L2 cache.
-const CHUNK: usize = 128;
+pub(crate) const CHUNK: usize = 128;
 
 /// Cuts `n` batch rows, each of which stands for `pairs` pairs, into groups. Each group has a
 /// gradient part of its own, and the parts are added in order; so the groups depend on the batch

@@ -5,6 +5,7 @@ mod arrow_ipc;
 mod csv;
 mod frame;
 mod guard;
+mod idx;
 mod npy;
 mod open;
 mod pairs;
@@ -15,6 +16,7 @@ mod source;
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};
 pub(crate) use guard::without_panic;
+pub use idx::Images;
 pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
 pub use pairs::{

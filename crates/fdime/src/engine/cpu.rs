@@ -1,6 +1,7 @@
 use super::Engine;
 use crate::error::Result;
 use crate::train::{Observer, RunPlan, Trace, Trainer};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,39 +42,49 @@ impl Engine for CpuEngine {
         plans: &[RunPlan],
         observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
     ) -> Vec<Result<Trace>> {
-        let whole_rounds = plans.len() / self.threads * self.threads;
-        let mut traces = self.side_by_side(&plans[..whole_rounds], observer);
-        let rest = |index: usize| observer(whole_rounds + index);
-        traces.extend(self.side_by_side(&plans[whole_rounds..], &rest));
-        traces
+        side_by_side(self.threads, plans.len(), |index, threads| {
+            Trainer::run(&plans[index], threads, observer(index))
+        })
     }
 }
 
-impl CpuEngine {
-    /// Runs as many plans at once as there are threads, or all of them with an equal share each.
-    fn side_by_side(
-        &self,
-        plans: &[RunPlan],
-        observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
-    ) -> Vec<Result<Trace>> {
-        let at_once = self.threads.min(plans.len()).max(1);
-        let threads = self.threads / at_once;
-        let next = AtomicUsize::new(0);
-        let finished: Mutex<Vec<(usize, Result<Trace>)>> = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..at_once {
-                scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(plan) = plans.get(index) else { break };
-                        let trace = Trainer::run(plan, threads, observer(index));
-                        finished.lock().unwrap_or_else(|e| e.into_inner()).push((index, trace));
+/// Does `jobs` jobs, as many at once as there are threads, with one thread each; those left over at the
+/// end share all threads. A job is told its index and its number of threads.
+pub(crate) fn side_by_side<T: Send>(
+    threads: usize,
+    jobs: usize,
+    job: impl Fn(usize, usize) -> T + Sync,
+) -> Vec<T> {
+    let whole_rounds = jobs / threads * threads;
+    let mut finished = at_once(threads, 0..whole_rounds, &job);
+    finished.extend(at_once(threads, whole_rounds..jobs, &job));
+    finished
+}
+
+/// As many jobs at once as there are threads, or all of them with an equal share each.
+fn at_once<T: Send>(
+    threads: usize,
+    jobs: Range<usize>,
+    job: &(impl Fn(usize, usize) -> T + Sync),
+) -> Vec<T> {
+    let at_once = threads.min(jobs.len()).max(1);
+    let next = AtomicUsize::new(jobs.start);
+    let finished: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= jobs.end {
+                        break;
                     }
-                });
-            }
-        });
-        let mut finished = finished.into_inner().unwrap_or_else(|e| e.into_inner());
-        finished.sort_by_key(|(index, _)| *index);
-        finished.into_iter().map(|(_, trace)| trace).collect()
-    }
+                    let result = job(index, threads / at_once);
+                    finished.lock().unwrap_or_else(|e| e.into_inner()).push((index, result));
+                }
+            });
+        }
+    });
+    let mut finished = finished.into_inner().unwrap_or_else(|e| e.into_inner());
+    finished.sort_by_key(|(index, _)| *index);
+    finished.into_iter().map(|(_, result)| result).collect()
 }

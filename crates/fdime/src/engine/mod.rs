@@ -5,6 +5,7 @@ pub mod cuda;
 mod workers;
 
 pub use cpu::CpuEngine;
+pub(crate) use cpu::side_by_side;
 pub use cuda::CudaEngine;
 pub use workers::Workers;
 

@@ -98,14 +98,14 @@ pub(super) fn fit(
         },
         critic.parameters().len(),
     );
-    let mut objective = estimator.objective(pairing.counts(n));
+    let mut objective = estimator.objective(pairing.counts(n))?;
     let mut batches = Batches::new(inputs, train, n, pairing, seed);
     let mut scorer = PairScorer::new(&plan, inputs.dims);
     let mut workers = Workers::new(1);
     let mut validate = |parameters: &[f32]| {
         validation_value(inputs, validation, estimator, pairing, parameters, &mut scorer)
     };
-    let first = validate(critic.parameters());
+    let first = validate(critic.parameters())?;
     let mut best = Fitted {
         parameters: critic.parameters().to_vec(),
         step: 0,
@@ -126,7 +126,7 @@ pub(super) fn fit(
         (sum, since) = (sum + value, since + 1);
         if step * CHECKS / recipe.steps > (step - 1) * CHECKS / recipe.steps || step == recipe.steps
         {
-            let validation = validate(critic.parameters());
+            let validation = validate(critic.parameters())?;
             best.curve.push(CurvePoint { step, train: Some(sum / f64::from(since)), validation });
             (sum, since) = (0.0, 0);
             if validation.is_finite()
@@ -224,7 +224,7 @@ fn validation_value(
     pairing: Pairing,
     parameters: &[f32],
     scorer: &mut PairScorer,
-) -> f64 {
+) -> Result<f64> {
     if pairing == Pairing::AllPairs {
         let blocks = rows.chunks(ALL_PAIRS_BATCH).filter(|block| block.len() > 1);
         let (mut sum, mut count) = (0.0, 0);
@@ -232,12 +232,11 @@ fn validation_value(
             let pairs = block.iter().flat_map(|&i| block.iter().map(move |&j| (i, j)));
             let matrix = scorer.scores(parameters, inputs, pairs);
             let n = block.len();
-            sum +=
-                value(estimator, pairing.counts(n), ScoreBlock::AllPairs { first: 0, n, matrix })
-                    * n as f64;
+            let block = ScoreBlock::AllPairs { first: 0, n, matrix };
+            sum += value(estimator, pairing.counts(n), block)? * n as f64;
             count += n;
         }
-        return sum / count as f64;
+        return Ok(sum / count as f64);
     }
     let mut joint = scorer.scores(parameters, inputs, validation_pairs(rows));
     let marginal = joint.split_off(rows.len());
@@ -246,8 +245,8 @@ fn validation_value(
 }
 
 /// The value of a fresh objective on these scores.
-fn value(estimator: &Estimator, counts: PairCounts, block: ScoreBlock) -> f64 {
-    let mut objective = estimator.objective(counts);
+fn value(estimator: &Estimator, counts: PairCounts, block: ScoreBlock) -> Result<f64> {
+    let mut objective = estimator.objective(counts)?;
     let blocks = [block];
     let scores = Scores(&blocks);
     if objective.needs_whole_batch() {
@@ -262,5 +261,5 @@ fn value(estimator: &Estimator, counts: PairCounts, block: ScoreBlock) -> f64 {
             PairKind::Marginal => objective.marginal(row, scores, &mut gradient),
         };
     });
-    total
+    Ok(total)
 }

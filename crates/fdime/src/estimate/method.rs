@@ -1,6 +1,6 @@
 //! The ways to estimate from finite data.
 
-use crate::error::{Error, Result, unknown_name};
+use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
 use crate::objective::Estimator;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,11 @@ impl FromStr for Method {
             "cca" => Ok(Method::Cca),
             "ksg" => Ok(Method::Ksg),
             _ => match name.parse::<Estimator>() {
+                Ok(estimator) if !estimator.has_critic() => {
+                    let expected = "it needs fresh samples at every step; for tables there are auto, \
+                                    ksg, gan-dime and more";
+                    Err(invalid("estimator", name, expected))
+                }
                 Ok(estimator) => Ok(Method::Critic(estimator.with_link(Link::Identity))),
                 Err(Error::UnknownName { suggestion: None, .. }) => {
                     let known = Method::NAMES.map(|(name, _)| name);

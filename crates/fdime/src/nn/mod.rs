@@ -7,10 +7,13 @@
 
 mod activation;
 mod adam;
+mod conv;
 pub(crate) mod matrix;
 mod mlp;
 
 pub use activation::Activation;
 pub(crate) use adam::Part;
 pub use adam::{Adam, AdamPlan};
+pub(crate) use conv::{ConvNet, ConvScratch};
+pub(crate) use matrix::Write;
 pub(crate) use mlp::{Mlp, MlpScratch, Transposed, dot};

@@ -68,6 +68,8 @@ pub enum Cost {
     },
     /// InfoNCE: the mean of ln(e^{l_ii} / mean_j e^{l_ij}) (CPC).
     InfoNce,
+    /// The log-likelihood of NJEE's classifiers, which take the place of a critic.
+    Classifiers,
 }
 
 /// A way to estimate mutual information: cost, link and readout.
@@ -91,7 +93,7 @@ struct EstimatorSpec {
 
 impl Estimator {
     /// Name and description of every kind of estimator.
-    pub const NAMES: [(&'static str, &'static str); 8] = [
+    pub const NAMES: [(&'static str, &'static str); 9] = [
         ("<divergence>-dime", "f-DIME: kl-dime, gan-dime, hd-dime, ..., alpha-0.5-dime"),
         ("f:EXPRESSION", "f-DIME for any convex f(u), e.g. f:u*ln(u)"),
         ("mine", "Donsker-Varadhan, moving-average partition function"),
@@ -100,6 +102,7 @@ impl Estimator {
         ("smile-inf", "GAN cost, Donsker-Varadhan readout"),
         ("smile-own-TAU", "SMILE's own clipped cost (it tends to diverge)"),
         ("cpc", "InfoNCE; never above ln N; needs all pairs"),
+        ("njee", "difference of entropies by 2d-1 classifiers; uses no critic"),
     ];
 
     /// f-DIME with the paper's link for that divergence: softplus outputs for KL and Hellinger,
@@ -171,16 +174,26 @@ impl Estimator {
         Ok(())
     }
 
-    /// A fresh objective for batches of this many pairs.
-    pub fn objective(&self, counts: PairCounts) -> Box<dyn Objective> {
-        match &self.cost {
+    /// Whether a critic is trained at all: NJEE has classifiers instead, with the hidden layers that
+    /// the plan has for its critic.
+    pub fn has_critic(&self) -> bool {
+        self.cost != Cost::Classifiers
+    }
+
+    /// A fresh objective for batches of this many pairs, if a critic is trained.
+    pub fn objective(&self, counts: PairCounts) -> Result<Box<dyn Objective>> {
+        Ok(match &self.cost {
             Cost::FDivergence(divergence) => {
                 Box::new(f_dime::FDime::new(divergence.clone(), self.link, counts))
             }
             Cost::MovingAverage => Box::new(mine::Mine::new(self.link, counts)),
             Cost::Clipped { tau } => Box::new(smile::Smile::new(*tau, self.link, counts)),
             Cost::InfoNce => Box::new(info_nce::InfoNce::new(self.link, counts)),
-        }
+            Cost::Classifiers => {
+                let expected = "one that trains a critic, such as gan-dime";
+                return Err(invalid("estimator", &self.name, expected));
+            }
+        })
     }
 
     /// The estimate of the mutual information from a batch's scores.
@@ -216,13 +229,7 @@ impl FromStr for Estimator {
             "mine" => return made(Cost::MovingAverage, Readout::DonskerVaradhan),
             "nwj" => return made(Cost::FDivergence(Divergence::Kl), Readout::Nwj),
             "cpc" => return made(Cost::InfoNce, Readout::InfoNce),
-            "njee" => {
-                return Err(invalid(
-                    "estimator",
-                    name,
-                    "not available yet: it is no critic, but 2d-1 classifiers",
-                ));
-            }
+            "njee" => return made(Cost::Classifiers, Readout::Plain),
             _ => {}
         }
         if name.starts_with("f:") {
@@ -245,7 +252,9 @@ impl FromStr for Estimator {
             _ => {
                 let mut known: Vec<String> =
                     Divergence::TABLE.iter().map(|d| format!("{d}-dime")).collect();
-                known.extend(["mine", "nwj", "cpc", "smile-1", "smile-inf"].map(String::from));
+                known.extend(
+                    ["mine", "nwj", "cpc", "njee", "smile-1", "smile-inf"].map(String::from),
+                );
                 Err(unknown_name("estimator", name, known.iter().map(String::as_str)))
             }
         }
@@ -325,6 +334,7 @@ mod tests {
             "smile-own-0.7",
             "smile-own-inf",
             "cpc",
+            "njee",
             "f:u*ln(u)",
         ] {
             all.push(name.parse().unwrap());
@@ -359,7 +369,6 @@ mod tests {
         assert_eq!(error("kl-dmie"), "unknown estimator 'kl-dmie'; did you mean 'kl-dime'?");
         assert_eq!(error("gan"), "unknown estimator 'gan'; did you mean 'gan-dime'?");
         assert!(error("smile-x").contains("positive number or inf"));
-        assert!(error("njee").contains("not available yet"));
         assert!(error("alpha-x-dime").contains("alpha-0.5"));
     }
 }

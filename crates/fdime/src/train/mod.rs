@@ -1,6 +1,7 @@
 //! Training: the plan, the loop, and what comes out.
 
 mod log;
+mod njee;
 mod observer;
 mod plan;
 mod recorder;
@@ -12,4 +13,4 @@ pub use observer::{Observer, silent};
 pub use plan::{RunPlan, Schedule};
 pub(crate) use recorder::Recorder;
 pub use trace::{Ending, LevelSummary, RunsSummary, StepRecord, Trace, summarise_runs};
-pub use trainer::Trainer;
+pub use trainer::{Setup, Trainer};

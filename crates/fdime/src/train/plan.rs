@@ -1,3 +1,4 @@
+use super::njee::Njee;
 use crate::critic::CriticPlan;
 use crate::error::{Result, invalid};
 use crate::nn::AdamPlan;
@@ -91,17 +92,25 @@ impl RunPlan {
             return Err(invalid("iterations", self.schedule.iterations, expected));
         }
         self.critic.check()?;
-        self.critic.kind.check_pairing(self.pairing)?;
-        self.estimator.check_pairing(self.pairing)?;
+        if self.estimator.has_critic() {
+            self.critic.kind.check_pairing(self.pairing)?;
+            self.estimator.check_pairing(self.pairing)?;
+        }
         self.optimizer.check()?;
-        self.schedule.levels.iter().try_for_each(|level| self.scenario.at(*level).map(drop))
+        self.schedule.levels.iter().try_for_each(|level| {
+            let dims = self.scenario.at(*level)?.dims();
+            if self.estimator.has_critic() { self.critic.check_dims(dims) } else { Ok(()) }
+        })
     }
 
     /// Refuses what does not fit into the processor's memory.
     pub fn check_memory(&self) -> Result<()> {
         let Some(&level) = self.schedule.levels.first() else { return Ok(()) };
         let dims = self.scenario.at(level)?.dims();
-        let needed = self.critic.memory(dims, self.batch, self.pairing);
+        let needed = match self.estimator.has_critic() {
+            true => self.critic.memory(dims, self.batch, self.pairing),
+            false => Njee::memory(&self.critic, dims, self.batch),
+        };
         match available_memory() {
             Some(available) if needed > available => Err(invalid(
                 "batch",

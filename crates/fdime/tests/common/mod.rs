@@ -55,6 +55,26 @@ pub fn score(plan: &CriticPlan, parameters: &[f64], batch: &Batch, i: usize, j: 
         CriticKind::Joint | CriticKind::Deranged => {
             network(parameters, &[x, y].concat(), hidden, 1, *activation)[0]
         }
+        // An image of one pixel: of every 5 x 5 window only the middle is not outside.
+        CriticKind::Conv => {
+            assert_eq!(plan.side, 1);
+            let mut values = [x, y].concat();
+            let mut rest = parameters;
+            for (layer, &width) in hidden.iter().chain([&1]).enumerate() {
+                let convolution = layer + 1 < hidden.len();
+                let taps = if convolution { 25 } else { 1 };
+                let (own, after) = rest.split_at((taps * values.len() + 1) * width);
+                let (weights, bias) = own.split_at(taps * values.len() * width);
+                let middle = &weights[taps / 2 * values.len() * width..][..values.len() * width];
+                let flat = [middle, bias].concat();
+                values = network(&flat, &values, &[], width, *activation);
+                if layer < hidden.len() {
+                    values.iter_mut().for_each(|value| *value = activation.value(*value));
+                }
+                rest = after;
+            }
+            values[0]
+        }
         CriticKind::Separable => {
             let (g, h) = parameters.split_at(network_size(x.len(), hidden, *embedding));
             let g = network(g, &x, hidden, *embedding, *activation);
@@ -134,6 +154,7 @@ pub fn value(estimator: &Estimator, scores: &ReferenceScores) -> f64 {
         Cost::Clipped { tau } => {
             mean(joint()) - mean(marginal().map(|l| l.clamp(-tau, *tau).exp())).ln()
         }
+        Cost::Classifiers => panic!("NJEE has no critic"),
         Cost::InfoNce => mean(
             joint()
                 .zip(&scores.marginal)

@@ -19,7 +19,7 @@ pub use device::{DeviceInfo, cuda_devices};
 pub use kernels::{Precision, compile_kernels};
 
 use super::{CpuEngine, Engine};
-use crate::critic::Batch;
+use crate::critic::{Batch, CriticKind};
 use crate::data::without_panic;
 use crate::error::{Error, Result, invalid};
 use crate::nats::Nats;
@@ -278,6 +278,12 @@ impl CudaEngine {
 /// Why a plan cannot run on the GPU, if it cannot.
 fn unsupported(plan: &RunPlan) -> Option<String> {
     let layers = plan.critic.hidden.len();
+    if !plan.estimator.has_critic() {
+        return Some("njee trains classifiers".into());
+    }
+    if plan.critic.kind == CriticKind::Conv {
+        return Some("critic conv".into());
+    }
     if let Cost::FDivergence(divergence) = plan.estimator.cost()
         && divergence_number(divergence).is_none()
     {
@@ -286,7 +292,7 @@ fn unsupported(plan: &RunPlan) -> Option<String> {
     if plan.critic.dropout > 0.0 {
         return Some("the critic has dropout".into());
     }
-    if layers < 2 && plan.critic.kind != crate::critic::CriticKind::Separable {
+    if layers < 2 && plan.critic.kind != CriticKind::Separable {
         return Some(format!("critic {} has a single hidden layer", plan.critic.kind));
     }
     if layers > 8 {

@@ -329,7 +329,8 @@ fn objective_spec(plan: &RunPlan) -> abi::ObjectiveSpec {
         }
         Cost::MovingAverage => spec.cost = 1,
         Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
-        Cost::InfoNce => spec.cost = 3,
+        // Classifiers do not come here.
+        Cost::InfoNce | Cost::Classifiers => spec.cost = 3,
     }
     match estimator.readout() {
         Readout::Plain => {}

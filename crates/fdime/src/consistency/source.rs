@@ -1,0 +1,116 @@
+use crate::data::Images;
+use crate::random::Rng;
+use crate::scenario::PairSource;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+use crate::error::{Error, Result, unknown_name};
+
+/// What is asked about an image X and Y, its top t rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// I(X; Y)
+    Single,
+    /// I([X, X]; [Y, h(Y)]), where h hides another three rows: the same, since h adds nothing.
+    Processed,
+    /// I([X, X']; [Y, Y']) of two independent images: twice as much.
+    Pair,
+}
+
+/// Rows that h hides.
+const HIDDEN_MORE: usize = 3;
+
+impl View {
+    /// Every view.
+    pub const ALL: [View; 3] = [View::Single, View::Processed, View::Pair];
+
+    /// The name used in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            View::Single => "single",
+            View::Processed => "processed",
+            View::Pair => "pair",
+        }
+    }
+
+    /// Images that x and y consist of.
+    fn channels(self) -> usize {
+        match self {
+            View::Single => 1,
+            View::Processed | View::Pair => 2,
+        }
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for View {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        View::ALL
+            .into_iter()
+            .find(|view| view.name() == name)
+            .ok_or_else(|| unknown_name("view", name, View::ALL.map(View::name)))
+    }
+}
+
+/// Pairs of whole and partly hidden images, pixels between 0 and 1; the channels of a pixel are side by
+/// side, as the conv critic takes them.
+pub struct ImagePairs<'a> {
+    /// What is drawn from.
+    pub images: &'a Images,
+    /// What x and y are.
+    pub view: View,
+    /// The rows of x that y shows, t.
+    pub rows: usize,
+}
+
+impl ImagePairs<'_> {
+    /// Writes an image's top `rows` rows into one channel of `pixels`, and 0 below.
+    fn write(&self, index: usize, rows: usize, channel: usize, pixels: &mut [f32]) {
+        let (height, width) = self.images.size();
+        let shown = rows.min(height) * width;
+        let channels = self.view.channels();
+        let pixels = pixels.chunks_exact_mut(channels).map(|pixel| &mut pixel[channel]);
+        for (place, (pixel, &byte)) in pixels.zip(self.images.image(index)).enumerate() {
+            *pixel = if place < shown { f32::from(byte) / 255.0 } else { 0.0 };
+        }
+    }
+}
+
+impl PairSource for ImagePairs<'_> {
+    fn dims(&self) -> (usize, usize) {
+        let (height, width) = self.images.size();
+        let size = height * width * self.view.channels();
+        (size, size)
+    }
+
+    fn sample(&self, rng: &mut Rng, x: &mut [f32], y: &mut [f32]) {
+        let (size, _) = self.dims();
+        let whole = self.images.size().0;
+        for (x, y) in x.chunks_exact_mut(size).zip(y.chunks_exact_mut(size)) {
+            let index = rng.random_range(0..self.images.count());
+            self.write(index, whole, 0, x);
+            self.write(index, self.rows, 0, y);
+            match self.view {
+                View::Single => {}
+                View::Processed => {
+                    self.write(index, whole, 1, x);
+                    self.write(index, self.rows.saturating_sub(HIDDEN_MORE), 1, y);
+                }
+                View::Pair => {
+                    let other = rng.random_range(0..self.images.count());
+                    self.write(other, whole, 1, x);
+                    self.write(other, self.rows, 1, y);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The conv critic: one convolutional network over pairs of images, which are seen as the channels of
+//! one image; over all pairs, or over the joint ones and one partner each.
+
+use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient};
+use crate::engine::Workers;
+use crate::nn::{ConvNet, ConvScratch, Part, Write};
+use crate::objective::Objective;
+use crate::pairing::Pairing;
+use crate::random::Rng;
+use crate::scores::{ScoreBlock, Scores};
+use std::ops::Range;
+
+/// Pairs that go through the network together: as many as make reading the dense layer's weights,
+/// tens of megabytes, worth it.
+const BLOCK: usize = 128;
+
+/// Groups of rows, each with a gradient of its own, which are tens of megabytes as well.
+const GROUPS: usize = 4;
+
+pub(super) struct Conv {
+    net: ConvNet,
+    /// Pixels of an image.
+    pixels: usize,
+    parameters: Vec<f32>,
+    groups: Vec<Range<usize>>,
+    blocks: Vec<ScoreBlock>,
+    parts: Vec<Part>,
+    scratch: Vec<ConvScratch>,
+}
+
+impl Conv {
+    pub(super) fn new(
+        plan: &CriticPlan,
+        (x_dim, y_dim): (usize, usize),
+        n: usize,
+        pairing: Pairing,
+        rng: &mut Rng,
+        threads: usize,
+    ) -> Self {
+        let pixels = plan.side * plan.side;
+        let channels = (x_dim + y_dim) / pixels;
+        let net = ConvNet::new(channels, plan.side, &plan.hidden, plan.activation);
+        let mut parameters = vec![0.0; net.parameter_count()];
+        net.initialise(&mut parameters, plan.initial_scale as f32, rng);
+        let count = GROUPS.min(n);
+        let groups: Vec<Range<usize>> =
+            (0..count).map(|g| n * g / count..n * (g + 1) / count).collect();
+        let block = |rows: &Range<usize>| match pairing {
+            Pairing::AllPairs => {
+                ScoreBlock::AllPairs { first: rows.start, n, matrix: vec![0.0; rows.len() * n] }
+            }
+            _ => ScoreBlock::Paired {
+                first: rows.start,
+                joint: vec![0.0; rows.len()],
+                marginal: vec![0.0; rows.len()],
+            },
+        };
+        Conv {
+            blocks: groups.iter().map(block).collect(),
+            parts: groups.iter().map(|_| Part::new(0, parameters.len())).collect(),
+            scratch: (0..threads).map(|_| net.scratch(BLOCK)).collect(),
+            net,
+            pixels,
+            parameters,
+            groups,
+        }
+    }
+
+    fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
+        let Conv { net, pixels, parameters, groups, blocks, parts, scratch } = self;
+        workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
+            let group = Group { net, parameters, batch, objective, pixels: *pixels };
+            let rows = groups[index].clone();
+            part.value = match scores {
+                ScoreBlock::AllPairs { matrix, .. } => {
+                    group.all_pairs(rows, matrix, &mut part.gradient, scratch)
+                }
+                ScoreBlock::Paired { joint, marginal, .. } => {
+                    group.paired(rows, joint, marginal, &mut part.gradient, scratch)
+                }
+            };
+        });
+    }
+}
+
+/// What the rows of a group are swept with.
+struct Group<'a> {
+    net: &'a ConvNet,
+    parameters: &'a [f32],
+    batch: &'a Batch,
+    objective: Option<&'a dyn Objective>,
+    pixels: usize,
+}
+
+impl Group<'_> {
+    /// Scores some pairs: `scratch` then has the scores in its last activations.
+    fn score<'a>(
+        &self,
+        pairs: impl Iterator<Item = (usize, usize)>,
+        scratch: &'a mut ConvScratch,
+    ) -> (usize, &'a mut [f32]) {
+        let (x_dim, y_dim) = self.batch.dims;
+        let (x_channels, y_channels) = (x_dim / self.pixels, y_dim / self.pixels);
+        let mut count = 0;
+        let images = scratch.activations[0].chunks_exact_mut(x_dim + y_dim);
+        for ((i, j), image) in pairs.zip(images) {
+            let x = self.batch.x_row(i).chunks_exact(x_channels);
+            let y = self.batch.y_row(j).chunks_exact(y_channels);
+            for ((pixel, x), y) in image.chunks_exact_mut(x_channels + y_channels).zip(x).zip(y) {
+                pixel[..x_channels].copy_from_slice(x);
+                pixel[x_channels..].copy_from_slice(y);
+            }
+            count += 1;
+        }
+        self.net.forward(self.parameters, count, scratch);
+        let outputs = scratch.activations.len() - 1;
+        (count, &mut scratch.activations[outputs][..count])
+    }
+
+    fn paired(
+        &self,
+        all: Range<usize>,
+        joint: &mut [f32],
+        marginal: &mut [f32],
+        gradient: &mut [f32],
+        scratch: &mut ConvScratch,
+    ) -> f64 {
+        let (mut value, mut write) = (0.0, Write::Replace);
+        for start in all.clone().step_by(BLOCK / 2) {
+            let rows = start..(start + BLOCK / 2).min(all.end);
+            let (half, local) = (rows.len(), start - all.start..rows.end - all.start);
+            let partner = |i: usize| self.batch.partner[i] as usize;
+            let pairs = rows.clone().map(|i| (i, i)).chain(rows.map(|i| (i, partner(i))));
+            let (count, scores) = self.score(pairs, scratch);
+            joint[local.clone()].copy_from_slice(&scores[..half]);
+            marginal[local.clone()].copy_from_slice(&scores[half..]);
+            let Some(objective) = self.objective else { continue };
+            let (on, off) = scratch.gradient[..count].split_at_mut(half);
+            value += objective.joint(start, &joint[local.clone()], on)
+                + objective.marginal(start, &marginal[local], off);
+            self.net.backward(self.parameters, count, write, gradient, scratch);
+            write = Write::Add;
+        }
+        value
+    }
+
+    fn all_pairs(
+        &self,
+        all: Range<usize>,
+        matrix: &mut [f32],
+        gradient: &mut [f32],
+        scratch: &mut ConvScratch,
+    ) -> f64 {
+        let n = self.batch.n;
+        let (mut value, mut write) = (0.0, Write::Replace);
+        for row in all.clone() {
+            for left in (0..n).step_by(BLOCK) {
+                let columns = left..(left + BLOCK).min(n);
+                let (count, scores) = self.score(columns.clone().map(|j| (row, j)), scratch);
+                let at = (row - all.start) * n;
+                let run = &mut matrix[at + columns.start..at + columns.end];
+                run.copy_from_slice(scores);
+                let Some(objective) = self.objective else { continue };
+                let score_gradient = &mut scratch.gradient[..count];
+                value += all_pairs_gradient(objective, row, left, run, score_gradient);
+                self.net.backward(self.parameters, count, write, gradient, scratch);
+                write = Write::Add;
+            }
+        }
+        value
+    }
+}
+
+impl Critic for Conv {
+    fn parameters(&self) -> &[f32] {
+        &self.parameters
+    }
+
+    fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
+        if objective.needs_whole_batch() {
+            self.sweep(batch, None, workers);
+            objective.observe(Scores(&self.blocks));
+        }
+        self.sweep(batch, Some(objective), workers);
+        objective.constant() + self.parts.iter().map(|part| part.value).sum::<f64>()
+    }
+
+    fn scores(&self) -> Scores<'_> {
+        Scores(&self.blocks)
+    }
+
+    fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>) {
+        (&mut self.parameters, GradientParts(&self.parts))
+    }
+
+    fn operations(&self) -> f64 {
+        let pairs = |block: &ScoreBlock| match block {
+            ScoreBlock::AllPairs { matrix, .. } => matrix.len(),
+            ScoreBlock::Paired { joint, marginal, .. } => joint.len() + marginal.len(),
+        };
+        2.0 * self.net.multiply_adds() * self.blocks.iter().map(pairs).sum::<usize>() as f64
+    }
+}
