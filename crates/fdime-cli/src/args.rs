@@ -57,6 +57,17 @@ pub enum Command {
         fdime staircase --critic joint --runs 64 --device cuda --log runs.jsonl\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
     Staircase(Box<Staircase>),
+    /// Run the paper's experiments again: raw data, tables beside the paper's, figures, claims
+    #[command(after_help = "Examples:\n  \
+        fdime reproduce list\n  \
+        fdime reproduce derangement --quick\n  \
+        fdime reproduce errors-d20-n64 --device cuda\n  \
+        fdime reproduce all --quick --images data\n  \
+        fdime reproduce all --no-run\n  \
+        fdime reproduce my-recipe.toml\n\n\
+        What has run is in FOLDER/runs.jsonl, one line a run, and is not run again: after a kill the\n\
+        same command goes on. The exit code is 1 if a claim does not hold.")]
+    Reproduce(Reproduce),
     /// Show what runs can be executed on
     #[command(after_help = "Examples:\n  fdime devices\n  fdime devices --json")]
     Devices(Devices),
@@ -75,6 +86,37 @@ pub struct List {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Reproduce {
+    /// Recipes, 'all' of them or 'list', or files with recipes of your own
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Scaled down to minutes on two cores
+    #[arg(long)]
+    pub quick: bool,
+    /// Run nothing: show what earlier runs have left
+    #[arg(long)]
+    pub no_run: bool,
+    /// Where to write [default: results, or results-quick with --quick]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Where folders mnist and fashion-mnist with IDX files are; without, recipes on images are skipped
+    #[arg(long, value_name = "FOLDER", env = "FDIME_IMAGES")]
+    pub images: Option<PathBuf>,
+    /// Where to run: cpu, cuda or auto
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+    /// What the GPU computes in: tf32, fp32 or bf16 [default: tf32]
+    #[arg(long)]
+    pub precision: Option<String>,
+    /// The number of threads; 0 means one for every core
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Show the numbers behind claims that hold, too
+    #[arg(long)]
+    pub verbose: bool,
 }
 
 #[derive(Args)]

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod report;
+mod reproduce;
 
 use clap::Parser;
 
@@ -16,6 +17,7 @@ fn main() -> std::process::ExitCode {
         args::Command::List(list) => commands::list::run(&list),
         args::Command::Sample(sample) => commands::sample::run(&sample),
         args::Command::Staircase(staircase) => commands::staircase::run(&staircase),
+        args::Command::Reproduce(reproduce) => commands::reproduce::run(&reproduce),
         args::Command::Devices(devices) => commands::devices::run(&devices),
         args::Command::Bench(bench) => commands::bench::run(&bench),
     };

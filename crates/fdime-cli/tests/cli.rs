@@ -7,9 +7,18 @@ use std::process::Command;
 
 #[test]
 fn help_fits_a_terminal_of_80_columns() {
-    for command in
-        ["", "estimate", "apply", "matrix", "suite", "list", "sample", "staircase", "bench"]
-    {
+    for command in [
+        "",
+        "estimate",
+        "apply",
+        "matrix",
+        "suite",
+        "list",
+        "sample",
+        "staircase",
+        "reproduce",
+        "bench",
+    ] {
         let help = stdout(&format!("{command} --help"));
         let longest = help.lines().map(str::len).max().unwrap_or(0);
         assert!(longest <= 80, "{command}: {longest} columns");
@@ -33,7 +42,7 @@ fn help_of_the_estimate() {
 fn list_shows_every_name() {
     insta::assert_snapshot!(stdout("list"));
     let names = json("list --json");
-    assert_eq!(names["critics"], serde_json::json!(["joint", "separable", "deranged"]));
+    assert_eq!(names["critics"], serde_json::json!(["joint", "separable", "deranged", "conv"]));
     assert_eq!(stdout("list pairings").lines().count(), 5);
 }
 
@@ -44,7 +53,8 @@ fn impossible_requests_name_the_flag() {
         "staircase --estimator gan-dime,f:ln(u)",
         "staircase --estimator smile-0",
         "staircase --estimator alpha-x-dime",
-        "staircase --estimator njee",
+        "staircase --critic conv",
+        "matrix pairs.csv -o mi.csv --estimator njee",
         "staircase --estimator cpc --critic deranged",
         "staircase --critic jiont",
         "staircase --critic joint --pairing shift",

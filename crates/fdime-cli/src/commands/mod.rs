@@ -6,15 +6,17 @@ pub mod devices;
 pub mod estimate;
 pub mod list;
 pub mod matrix;
+pub mod reproduce;
 pub mod sample;
 pub mod staircase;
 pub mod suite;
 
 use crate::args::{Estimation, Reading};
 use crate::failure::Failure;
-use fdime::CriticPlan;
 use fdime::data::{self, ConstantColumns, MissingRows, check_writable, write_whole};
+use fdime::engine::cuda::{Precision, cuda_devices};
 use fdime::estimate::{Effort, EstimatePlan, Progress};
+use fdime::{Activation, CpuEngine, CriticPlan, CudaEngine, Engine};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -38,6 +40,42 @@ fn parse_hidden(text: &str) -> Result<Vec<usize>, Failure> {
         })
 }
 
+/// What `--device` and `--precision` stand for on this machine.
+fn engine(
+    device: &str,
+    precision: Option<&str>,
+    threads: usize,
+    activation: Activation,
+) -> Result<Box<dyn Engine>, Failure> {
+    let cpu = CpuEngine::new(threads);
+    let asked = precision.map(str::parse::<Precision>).transpose()?;
+    if device == "cpu" && asked.is_some_and(|precision| precision != Precision::Fp32) {
+        let message = "--precision is of the GPU; the CPU computes in fp32".into();
+        return Err(Failure::Usage(message));
+    }
+    let cuda = || {
+        let precision = asked.unwrap_or(Precision::Tf32);
+        let engine = CudaEngine::new(precision, cpu, |text| eprintln!("note: {text}"))?;
+        engine.prepare(activation).map(|()| engine)
+    };
+    Ok(match device {
+        "cpu" => Box::new(cpu),
+        "cuda" => Box::new(cuda()?),
+        // Without any GPU there is nothing to say.
+        "auto" if cuda_devices().map_or(true, |devices| devices.is_empty()) => Box::new(cpu),
+        "auto" => match cuda() {
+            Ok(engine) => Box::new(engine),
+            Err(error) => {
+                eprintln!("note: {error}; running on the CPU");
+                Box::new(cpu)
+            }
+        },
+        other => {
+            return Err(Failure::Usage(format!("--device {other}: write cpu, cuda or auto")));
+        }
+    })
+}
+
 /// Prints JSON to stdout.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
@@ -46,7 +84,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 }
 
 /// A bar on stderr with the time left; it is not there when stderr is no terminal.
-fn progress_bar(length: u64) -> ProgressBar {
+pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template(
         "{bar:24} {percent:>3}%  {elapsed} elapsed, {eta} left  {wide_msg}",
@@ -57,7 +95,7 @@ fn progress_bar(length: u64) -> ProgressBar {
 }
 
 /// A flag that Ctrl-C sets.
-fn interrupt_flag() -> Arc<AtomicBool> {
+pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let flag = FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));

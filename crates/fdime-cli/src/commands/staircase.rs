@@ -1,14 +1,13 @@
-use super::{interrupt_flag, parse_hidden, print_json, progress_bar};
+use super::{engine, interrupt_flag, parse_hidden, print_json, progress_bar};
 use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
-use crate::report::staircase::{Panel, render};
+use crate::report::staircase::{Curve, Line, POINTS, Panel, render};
 use fdime::data::{check_writable, write_whole};
-use fdime::engine::cuda::{Precision, cuda_devices};
 use fdime::train::RunLog;
 use fdime::{
-    AdamPlan, CpuEngine, CriticKind, CriticPlan, CudaEngine, Ending, Engine, Estimator,
-    LevelSummary, Link, Observer, Pairing, Readout, RunPlan, RunsSummary, ScenarioPlan, Schedule,
-    StepRecord, Trace, parse_levels, summarise_runs,
+    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Link,
+    Observer, Pairing, Readout, RunPlan, RunsSummary, ScenarioPlan, Schedule, StepRecord, Trace,
+    parse_levels, summarise_runs,
 };
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -111,11 +110,6 @@ impl StaircasePlan {
         }
         for estimator in &plan.estimators {
             plan.run_plan(estimator, 0).check()?;
-        }
-        let precision = args.precision.as_deref().map(str::parse::<Precision>).transpose()?;
-        if args.device == "cpu" && precision.is_some_and(|precision| precision != Precision::Fp32) {
-            let message = "--precision is of the GPU; the CPU computes in fp32".into();
-            return Err(Failure::Usage(message));
         }
         if let Some(path) = &args.svg {
             check_writable(path)?;
@@ -254,7 +248,8 @@ pub fn run(args: &Staircase) -> Outcome {
             eprintln!("note: {estimator}: {notice}");
         }
     }
-    let engine = engine(args, &plan)?;
+    let precision = args.precision.as_deref();
+    let engine = engine(&args.device, precision, args.threads, plan.critic.activation)?;
     let run_plans = plan.run_plans();
     let mut devices: Vec<String> = Vec::new();
     for run in &run_plans {
@@ -312,15 +307,22 @@ pub fn run(args: &Staircase) -> Outcome {
         print_table(&report)?;
     }
     if let Some(path) = &args.svg {
+        let curves: Vec<Curve> =
+            traces.chunks(plan.runs).map(|traces| Curve::new(&traces[0], POINTS)).collect();
+        let line = |curve| Line { label: String::new(), curve, hints: Vec::new() };
         let panels: Vec<Panel> = plan
             .estimators
             .iter()
-            .zip(traces.chunks(plan.runs))
-            .map(|(estimator, traces)| Panel { title: estimator.to_string(), trace: &traces[0] })
+            .zip(&curves)
+            .map(|(estimator, curve)| Panel {
+                title: estimator.to_string(),
+                batch: plan.batch,
+                lines: vec![line(curve)],
+            })
             .collect();
         let runs =
             if plan.runs > 1 { format!(", first of {} runs", plan.runs) } else { String::new() };
-        let svg = render(&panels, &(headline(&plan) + &runs), plan.batch);
+        let svg = render(&panels, &(headline(&plan) + &runs));
         write_whole(path, |file| file.write_all(svg.as_bytes()))?;
         eprintln!("wrote {}", path.display());
     }
@@ -328,32 +330,6 @@ pub fn run(args: &Staircase) -> Outcome {
         return Err(Failure::Run("no run finished its first level".into()));
     }
     log_failed.map_or(Ok(()), |error| Err(Failure::Run(error.to_string())))
-}
-
-/// What `--device` and `--precision` stand for on this machine.
-fn engine(args: &Staircase, plan: &StaircasePlan) -> Result<Box<dyn Engine>, Failure> {
-    let cpu = CpuEngine::new(args.threads);
-    let precision = args.precision.as_deref().unwrap_or("tf32").parse()?;
-    let cuda = || {
-        let engine = CudaEngine::new(precision, cpu, |text| eprintln!("note: {text}"))?;
-        engine.prepare(plan.critic.activation).map(|()| engine)
-    };
-    Ok(match args.device.as_str() {
-        "cpu" => Box::new(cpu),
-        "cuda" => Box::new(cuda()?),
-        // Without any GPU there is nothing to say.
-        "auto" if cuda_devices().map_or(true, |devices| devices.is_empty()) => Box::new(cpu),
-        "auto" => match cuda() {
-            Ok(engine) => Box::new(engine),
-            Err(error) => {
-                eprintln!("note: {error}; running on the CPU");
-                Box::new(cpu)
-            }
-        },
-        other => {
-            return Err(Failure::Usage(format!("--device {other}: write cpu, cuda or auto")));
-        }
-    })
 }
 
 /// Shows a run's progress, keeps it when it is finished, and ends it at Ctrl-C.
@@ -366,9 +342,11 @@ struct Watch {
     log: Option<Arc<Mutex<Log>>>,
 }
 
+type TraceLog = RunLog<RunPlan, Trace>;
+
 /// The log, and what went wrong with it.
 struct Log {
-    runs: RunLog,
+    runs: TraceLog,
     failed: Option<fdime::Error>,
 }
 
@@ -385,9 +363,11 @@ impl Observer for Watch {
     }
 
     fn on_end(&mut self, trace: &Trace) {
-        let Some(log) = &self.log else { return };
+        let Some(log) = self.log.as_ref().filter(|_| trace.ending != Ending::Stopped) else {
+            return;
+        };
         let mut log = log.lock().unwrap_or_else(|error| error.into_inner());
-        if let Err(error) = log.runs.append(&self.plan, &self.device, trace) {
+        if let Err(error) = log.runs.append(self.plan.clone(), &self.device, trace.clone()) {
             if log.failed.is_none() {
                 eprintln!("warning: {error}; the results will be shown, but are not in the log");
             }
@@ -400,11 +380,11 @@ impl Observer for Watch {
 fn execute(
     plans: &[RunPlan],
     engine: &dyn Engine,
-    log: Option<RunLog>,
+    log: Option<TraceLog>,
 ) -> Result<(Vec<Trace>, Option<fdime::Error>), Failure> {
     let interrupted = interrupt_flag();
     let mut traces: Vec<Option<Trace>> =
-        plans.iter().map(|plan| log.as_ref()?.find(plan, &engine.device(plan))).collect();
+        plans.iter().map(|plan| log.as_ref()?.find(plan, &engine.device(plan)).cloned()).collect();
     let known = traces.iter().flatten().count();
     if known > 0 {
         eprintln!("{known} of {} runs are in the log already", plans.len());

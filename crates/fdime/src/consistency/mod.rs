@@ -50,13 +50,27 @@ pub struct ConsistencyPlan {
 }
 
 impl ConsistencyPlan {
-    /// Refuses what cannot be run on these images.
-    pub fn check(&self, images: &Images) -> Result<()> {
-        let (height, width) = images.size();
+    /// Refuses what cannot be run on any images.
+    pub fn check(&self) -> Result<()> {
         if !self.estimator.has_critic() {
             let expected = "one that trains a critic: njee would need a classifier for every pixel";
             return Err(invalid("estimator", self.estimator.name(), expected));
         }
+        if self.batch < 2 {
+            return Err(invalid("batch", self.batch, "at least 2 samples"));
+        }
+        if self.iterations == 0 {
+            return Err(invalid("iterations", 0, "at least one iteration"));
+        }
+        self.critic.check()?;
+        self.critic.kind.check_pairing(self.pairing)?;
+        self.estimator.check_pairing(self.pairing)?;
+        self.optimizer.check()
+    }
+
+    /// Refuses what cannot be run on these images.
+    pub fn check_images(&self, images: &Images) -> Result<()> {
+        let (height, width) = images.size();
         if self.rows > height {
             let expected = format!("these images have {height} rows");
             return Err(invalid("rows", self.rows, expected));
@@ -69,28 +83,27 @@ impl ConsistencyPlan {
                 reason: format!("its images have {height} x {width} pixels"),
             });
         }
-        if self.batch < 2 || self.iterations == 0 {
-            return Err(invalid("batch", self.batch, "at least 2 samples and one iteration"));
-        }
-        self.critic.check()?;
-        self.critic.kind.check_pairing(self.pairing)?;
-        self.estimator.check_pairing(self.pairing)?;
-        self.optimizer.check()
+        Ok(())
     }
 
-    /// The trainer and what it trains on.
-    fn trainer<'a>(&self, images: &'a Images, threads: usize) -> Result<(Trainer, ImagePairs<'a>)> {
-        self.check(images)?;
-        let source = ImagePairs { images, view: self.view, rows: self.rows };
-        let setup = Setup {
+    /// What is trained.
+    pub fn setup(&self) -> Setup<'_> {
+        Setup {
             estimator: &self.estimator,
             critic: &self.critic,
             pairing: self.pairing,
             batch: self.batch,
             optimizer: self.optimizer,
             seed: self.seed,
-        };
-        Ok((Trainer::new(&setup, source.dims(), threads)?, source))
+        }
+    }
+
+    /// The trainer and what it trains on.
+    fn trainer<'a>(&self, images: &'a Images, threads: usize) -> Result<(Trainer, ImagePairs<'a>)> {
+        self.check()?;
+        self.check_images(images)?;
+        let source = ImagePairs { images, view: self.view, rows: self.rows };
+        Ok((Trainer::new(&self.setup(), source.dims(), threads)?, source))
     }
 
     /// The estimate at every step; fewer than planned if it became infinite.
@@ -232,7 +245,9 @@ mod tests {
     #[test]
     fn plans_that_do_not_fit_the_images_are_refused() {
         let images = images();
-        let error = |plan: ConsistencyPlan| plan.check(&images).unwrap_err().to_string();
+        let error = |plan: ConsistencyPlan| {
+            plan.check().and(plan.check_images(&images)).unwrap_err().to_string()
+        };
         assert!(error(plan(View::Single, 5)).contains("4 rows"));
         let mut other = plan(View::Single, 2);
         other.critic.side = 28;

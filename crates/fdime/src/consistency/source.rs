@@ -36,7 +36,7 @@ impl View {
     }
 
     /// Images that x and y consist of.
-    fn channels(self) -> usize {
+    pub fn channels(self) -> usize {
         match self {
             View::Single => 1,
             View::Processed | View::Pair => 2,

@@ -23,19 +23,16 @@ impl Images {
     /// Reads an IDX file of images, gzipped or not.
     pub fn open(path: &Path) -> Result<Self> {
         let source = Source::open(path)?;
-        let header = source.body.part(0, HEADER).unwrap_or_default();
-        let (magic, sizes) = header.split_at(header.len().min(4));
-        if magic != MAGIC {
+        let magic = source.body.part(0, MAGIC.len() as u64).unwrap_or_default();
+        if magic != MAGIC[..] {
             return Err(source
                 .fault("it is no IDX file of images, such as MNIST's train-images-idx3-ubyte.gz"));
         }
-        let sizes: Vec<usize> = sizes
-            .chunks_exact(4)
-            .map(|size| size.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
-            .collect();
-        let &[count, height, width] = sizes.as_slice() else {
-            return Err(source.damaged("IDX", "its header is too short"));
+        let header = source.body.part(0, HEADER).map_err(|error| source.damaged("IDX", error))?;
+        let size = |k: usize| {
+            header[4 * k..4 * k + 4].iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
         };
+        let (count, height, width) = (size(1), size(2), size(3));
         let length = count.checked_mul(height).and_then(|rows| rows.checked_mul(width));
         let Some(length) = length.filter(|length| *length > 0) else {
             return Err(
@@ -103,5 +100,6 @@ mod tests {
                 > 5
         );
         assert!(error(&[&header[..8], &[0; 8]].concat()).contains("0 x 0"));
+        assert!(error(&header[..10]).contains("truncated"));
     }
 }

@@ -55,6 +55,7 @@ pub(crate) fn side_by_side<T: Send>(
     jobs: usize,
     job: impl Fn(usize, usize) -> T + Sync,
 ) -> Vec<T> {
+    let threads = threads.max(1);
     let whole_rounds = jobs / threads * threads;
     let mut finished = at_once(threads, 0..whole_rounds, &job);
     finished.extend(at_once(threads, whole_rounds..jobs, &job));

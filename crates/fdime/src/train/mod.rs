@@ -8,7 +8,7 @@ mod recorder;
 mod trace;
 mod trainer;
 
-pub use log::RunLog;
+pub use log::{LoggedRun, RunLog};
 pub use observer::{Observer, silent};
 pub use plan::{RunPlan, Schedule};
 pub(crate) use recorder::Recorder;

@@ -32,6 +32,7 @@ pub enum Ending {
 
 /// What happened at every step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenTrace", into = "WrittenTrace")]
 pub struct Trace {
     /// The exact mutual information at each level of the schedule.
     pub true_mi: Vec<Nats>,
@@ -41,6 +42,48 @@ pub struct Trace {
     pub steps: Vec<StepRecord>,
     /// How it ended.
     pub ending: Ending,
+}
+
+/// A trace as it is written: numbers of steps that follow from their place are left out.
+#[derive(Serialize, Deserialize)]
+struct WrittenTrace {
+    true_mi: Vec<Nats>,
+    iterations: usize,
+    ending: Ending,
+    values: Vec<f64>,
+    estimates: Vec<f64>,
+}
+
+impl From<Trace> for WrittenTrace {
+    fn from(trace: Trace) -> Self {
+        WrittenTrace {
+            values: trace.steps.iter().map(|step| step.value).collect(),
+            estimates: trace.steps.iter().map(|step| step.estimate.0).collect(),
+            true_mi: trace.true_mi,
+            iterations: trace.iterations,
+            ending: trace.ending,
+        }
+    }
+}
+
+impl From<WrittenTrace> for Trace {
+    fn from(written: WrittenTrace) -> Self {
+        let iterations = written.iterations.max(1);
+        let pairs = written.values.into_iter().zip(written.estimates).enumerate();
+        Trace {
+            true_mi: written.true_mi,
+            iterations,
+            steps: pairs
+                .map(|(iteration, (value, estimate))| StepRecord {
+                    iteration,
+                    level: iteration / iterations,
+                    value,
+                    estimate: Nats(estimate),
+                })
+                .collect(),
+            ending: written.ending,
+        }
+    }
 }
 
 /// The quality of an estimator at one level.

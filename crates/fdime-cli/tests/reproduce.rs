@@ -1,0 +1,134 @@
+//! `fdime reproduce`: recipes of one's own, resuming, what is said when something is missing.
+
+mod common;
+
+use common::{refusal, stdout};
+use std::path::Path;
+use std::process::{Command, Output};
+
+const RECIPE: &str = r#"
+title = "A small staircase"
+paper = "nowhere"
+claim = "CPC is bounded by ln N."
+figure = "stairs"
+
+[[staircases]]
+scenarios = ["gaussian"]
+dims = [2]
+batches = [8]
+estimators = ["gan-dime", "cpc", "njee"]
+critics = ["separable", "deranged"]
+hidden = [8, 8]
+activation = "relu"
+levels = "1,2"
+iterations = 20
+last = 10
+learning_rate = 1e-3
+seeds = [0, 1]
+
+[[checks]]
+claim = { kind = "capped-at-ln-n", estimators = ["cpc"], pairing = "all-pairs" }
+"#;
+
+fn reproduce(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fdime"));
+    command.current_dir(folder).arg("reproduce").args(arguments).env_remove("FDIME_IMAGES");
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    std::fs::read_to_string(path).unwrap().lines().map(String::from).collect()
+}
+
+#[test]
+fn a_recipe_of_ones_own_is_run_once_and_taken_up_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("own.toml"), RECIPE).unwrap();
+    let first = reproduce(folder.path(), &["own.toml"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    // GAN-DIME with two critics, CPC with the one that has all pairs, NJEE with its own; two seeds.
+    assert!(text(&first.stderr).contains("8 runs"), "{}", text(&first.stderr));
+    assert!(text(&first.stdout).contains("ok     all-pairs is bounded by ln N: cpc"));
+    let log = at("results/runs.jsonl");
+    let whole = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(lines(&log).len(), 8);
+    let numbers = lines(&at("results/own.csv"));
+    assert_eq!(numbers.len(), 1 + 8 * 2);
+    for file in ["own.svg", "report.md", "index.html", "environment.json"] {
+        assert!(std::fs::metadata(at("results").join(file)).unwrap().len() > 100, "{file}");
+    }
+    let page = std::fs::read_to_string(at("results/index.html")).unwrap();
+    assert!(page.contains("own.csv") && page.contains("<svg"));
+    assert!(!page.contains("src=\"http") && !page.contains("@import"), "it needs nothing else");
+
+    // A kill in the middle of the last line: that run is made again, to the same numbers.
+    std::fs::write(&log, &whole[..whole.len() - 40]).unwrap();
+    let again = reproduce(folder.path(), &["own.toml"]);
+    assert!(again.status.success());
+    assert!(text(&again.stderr).contains("1 runs") && text(&again.stderr).contains("7 are there"));
+    assert_eq!(lines(&at("results/own.csv")), numbers);
+    assert_eq!(lines(&log).len(), 8);
+    let third = reproduce(folder.path(), &["own.toml"]);
+    assert!(third.status.success() && text(&third.stderr).is_empty(), "{}", text(&third.stderr));
+}
+
+#[test]
+fn claims_that_do_not_hold_and_runs_that_are_missing_end_in_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("own.toml"), RECIPE).unwrap();
+    let missing = reproduce(folder.path(), &["own.toml", "--no-run"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stdout).contains("8 runs are missing: nothing is asserted"));
+    let false_claim = RECIPE.replace("capped-at-ln-n", "exceeds-ln-n");
+    std::fs::write(at("own.toml"), false_claim).unwrap();
+    let failed = reproduce(folder.path(), &["own.toml"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stdout).contains("FAILED all-pairs is not bounded by ln N: cpc"));
+    assert!(text(&failed.stderr).contains("1 claims do not hold"));
+    assert!(at("results/index.html").exists(), "the report is there all the same");
+}
+
+#[test]
+fn malformed_recipes_are_refused_with_their_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |from: &str, to: &str| {
+        assert!(RECIPE.contains(from), "{from}");
+        std::fs::write(folder.path().join("own.toml"), RECIPE.replace(from, to)).unwrap();
+        let output = reproduce(folder.path(), &["own.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{to}: {}", text(&output.stderr));
+        let message = text(&output.stderr);
+        assert!(message.contains("own"), "{message}");
+        message
+    };
+    assert!(refused("cpc\", \"njee", "cpx\", \"njee").contains("unknown estimator 'cpx'"));
+    assert!(refused("last = 10", "last = 21").contains("between 1 and the 20 iterations"));
+    assert!(refused("batches = [8]", "batches = [1]").contains("at least 2 samples"));
+    assert!(refused("iterations = 20\n", "iteratoins = 20\n").contains("iteratoins"));
+    assert!(refused("estimators = [\"cpc\"]", "estimators = [\"cpd\"]").contains("cpc"));
+    assert!(refused("levels = \"1,2\"", "levels = \"1,x\"").contains("x"));
+    assert!(!folder.path().join("results").exists());
+}
+
+#[test]
+fn recipes_on_images_say_what_they_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = reproduce(folder.path(), &["consistency-baseline", "--quick"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(text(&alone.stderr).contains("--images FOLDER"), "{}", text(&alone.stderr));
+    let nowhere =
+        reproduce(folder.path(), &["consistency-baseline", "--quick", "--images", "none"]);
+    assert!(text(&nowhere.stderr).contains("train-images-idx3-ubyte.gz"));
+}
+
+#[test]
+fn names_are_listed_and_suggested() {
+    insta::assert_snapshot!(stdout("reproduce list"));
+    insta::assert_snapshot!(stdout("reproduce --help"));
+    assert!(refusal("reproduce derangment").contains("did you mean 'derangement'"));
+}
