@@ -106,7 +106,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "FOLDER", env = "FDIME_IMAGES")]
     pub images: Option<PathBuf>,
     /// Where to run: cpu, cuda or auto
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, default_value = "auto")]
     pub device: String,
     /// What the GPU computes in: tf32, fp32 or bf16 [default: tf32]
     #[arg(long)]
