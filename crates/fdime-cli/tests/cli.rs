@@ -210,7 +210,9 @@ fn the_table_and_the_plot_are_written() {
     assert!(table.lines().all(|line| line.len() <= 80));
     let picture = std::fs::read_to_string(&svg).unwrap();
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    for part in ["class=\"raw raw0\"", "class=\"smooth smooth0\"", "class=\"true\"", "ln 64", "kl-dime"] {
+    for part in
+        ["class=\"raw raw0\"", "class=\"smooth smooth0\"", "class=\"true\"", "ln 64", "kl-dime"]
+    {
         assert!(picture.contains(part), "{part}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");

@@ -159,6 +159,10 @@ fn critic_gradients_at_larger_shapes() {
                 }
                 let plan = CriticPlan { activation, side: 1, ..CriticPlan::new(kind, &hidden) };
                 check_critic(&plan, pairing, &estimator, (2, 4), n);
+                if kind == CriticKind::Conv {
+                    let plan = CriticPlan { parts: 2, ..plan };
+                    check_critic(&plan, pairing, &estimator, (2, 4), n);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the paper claims, as assertions about what was measured.
 
 use super::paper::{Cell, Statistic};
-use super::results::{Level, Ratios, Results, Staircase};
+use super::results::{Level, ROUNDING, Ratios, Results, Staircase};
 use fdime::consistency::View;
 use fdime::{CriticKind, Estimator, Pairing};
 use serde::Deserialize;
@@ -56,7 +56,15 @@ pub enum Claim {
     /// The ratio rises from 0 with the visible rows to 1, with so much slack.
     Rises { estimators: Vec<String>, slack: f64 },
     /// The ratio, averaged over the rows from some number on, is between two numbers.
-    RatioBetween { view: View, estimators: Vec<String>, between: (f64, f64), from_rows: usize },
+    RatioBetween {
+        view: View,
+        estimators: Vec<String>,
+        between: (f64, f64),
+        from_rows: usize,
+        /// Parts that the critic scores one by one.
+        #[serde(default = "one")]
+        parts: usize,
+    },
     /// The bias at some level is smaller for one estimator than for another.
     SmallerBias { estimator: String, than: String, at_mi: f64 },
     /// The mean at every level is within a relative and an absolute error of the truth, in one scenario
@@ -68,6 +76,10 @@ pub enum Claim {
     GradesAgree { share: f64 },
 }
 
+fn one() -> usize {
+    1
+}
+
 /// What came of a check.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -76,9 +88,6 @@ pub struct Finding {
     /// The numbers behind it.
     pub detail: String,
 }
-
-/// Levels are computed from correlations, so that 2 may be 1.9999999999999998.
-const ROUNDING: f64 = 1e-6;
 
 /// Slope of the least-squares line.
 pub fn slope(points: &[(f64, f64)]) -> f64 {
@@ -106,8 +115,7 @@ pub fn beside<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Level> {
             && staircase.plan.scenario.dim == cell.dim
             && staircase.plan.batch == cell.batch
     };
-    let levels = &results.staircases.iter().find(same)?.levels;
-    levels.iter().find(|level| (level.true_mi - cell.true_mi).abs() < 1e-6)
+    results.staircases.iter().find(same)?.at(cell.true_mi)
 }
 
 /// Whether a value is within the tolerance of the paper's.
@@ -372,14 +380,12 @@ impl Check {
                     let mut asked: Vec<f64> =
                         levels.into_iter().filter(|mi| *mi <= up_to_mi + ROUNDING).collect();
                     asked.sort_by(f64::total_cmp);
-                    asked.dedup_by(|a, b| (*a - *b).abs() < 1e-6);
+                    asked.dedup_by(|a, b| (*a - *b).abs() < ROUNDING);
                     for mi in asked {
                         let points: Vec<(f64, f64)> = results
                             .of(estimator)
                             .filter_map(|s| {
-                                let at = |level: &&Level| (level.true_mi - mi).abs() < 1e-6;
-                                let level = s.levels.iter().find(at)?;
-                                Some(((s.plan.batch as f64).ln(), level.variance.value.ln()))
+                                Some(((s.plan.batch as f64).ln(), s.at(mi)?.variance.value.ln()))
                             })
                             .collect();
                         let slope = slope(&points);
@@ -518,8 +524,9 @@ impl Check {
                     facts,
                 )
             }
-            Claim::RatioBetween { view, estimators, between, from_rows } => {
-                let all_ratios = results.ratios(*view);
+            Claim::RatioBetween { view, estimators, between, from_rows, parts } => {
+                let mut all_ratios = results.ratios(*view);
+                all_ratios.retain(|ratios| ratios.parts == *parts);
                 let mut facts = unseen(&all_ratios, estimators);
                 for ratios in &all_ratios {
                     let seen: Vec<f64> = ratios
@@ -532,7 +539,7 @@ impl Check {
                         let mean = seen.iter().sum::<f64>() / seen.len() as f64;
                         facts.push((
                             mean >= between.0 && mean <= between.1,
-                            format!("{} {}: {mean:.3}", ratios.images, ratios.estimator),
+                            format!("{} {}: {mean:.3}", ratios.images, ratios.name()),
                         ));
                     }
                 }
@@ -543,10 +550,11 @@ impl Check {
                 };
                 all(
                     format!(
-                        "{what}, averaged from {from_rows} rows on, is between {} and {} for {}",
+                        "{what}, averaged from {from_rows} rows on, is between {} and {} for {}{}",
                         between.0,
                         between.1,
-                        of(estimators)
+                        of(estimators),
+                        if *parts > 1 { ", image by image" } else { "" }
                     ),
                     facts,
                 )
@@ -560,10 +568,7 @@ impl Check {
                             && other.plan.critic == own.plan.critic
                             && other.plan.pairing == own.plan.pairing
                     });
-                    let at = |s: &Staircase| {
-                        s.levels.iter().find(|l| (l.true_mi - at_mi).abs() < 1e-6).copied()
-                    };
-                    if let (Some(a), Some(b)) = (at(own), twin.and_then(at)) {
+                    if let (Some(a), Some(b)) = (own.at(*at_mi), twin.and_then(|s| s.at(*at_mi))) {
                         facts.push((
                             a.bias.value < b.bias.value,
                             format!(

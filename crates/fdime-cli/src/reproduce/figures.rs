@@ -3,7 +3,7 @@
 use super::checks::lemma;
 use super::paper::{Cell, Statistic};
 use super::recipe::{Figure, Recipe};
-use super::results::{Results, Staircase, label};
+use super::results::{Level, ROUNDING, Results, Staircase, label};
 use crate::report::chart::{Chart, Panel, Point, Series, Shape};
 use crate::report::staircase::{self, Line};
 use fdime::consistency::View;
@@ -33,7 +33,7 @@ fn stairs(recipe: &Recipe, results: &Results) -> Option<String> {
     for staircase in &results.staircases {
         let run = staircase.runs.first()?;
         let label = staircase.label();
-        let hint = |level: &super::results::Level| {
+        let hint = |level: &Level| {
             format!(
                 "{label}, true MI {:.3}: mean {:.3}, variance {:.4} (last {} iterations)",
                 level.true_mi, level.mean.value, level.variance.value, staircase.last
@@ -120,7 +120,7 @@ fn paper_value(
                 && cell.dim == staircase.plan.scenario.dim
                 && cell.batch == staircase.plan.batch
                 && cell.statistic == statistic
-                && (cell.true_mi - true_mi).abs() < 1e-6
+                && (cell.true_mi - true_mi).abs() < ROUNDING
         })
         .map(|cell| cell.value)
 }
@@ -142,8 +142,7 @@ fn variance_against_n(recipe: &Recipe, results: &Results) -> Option<String> {
             let mut points: Vec<Point> = results
                 .of(estimator)
                 .filter_map(|staircase| {
-                    let at = |level: &&super::results::Level| (level.true_mi - mi).abs() < 1e-6;
-                    let variance = staircase.levels.iter().find(at)?.variance;
+                    let variance = staircase.at(mi)?.variance;
                     let x = staircase.plan.batch as f64;
                     Some(Point { x, y: variance.value, spread: variance.spread, paper: None })
                 })
@@ -232,8 +231,8 @@ fn time(recipe: &Recipe, results: &Results) -> Option<String> {
 
 /// The ratio that a recipe is about: the one of its last view.
 pub fn consistency_view(results: &Results) -> View {
-    let views = results.images.iter().map(|result| result.plan.view);
-    views.filter(|view| *view != View::Single).last().unwrap_or(View::Single)
+    let mut views = results.images.iter().map(|result| result.plan.view);
+    views.rfind(|view| *view != View::Single).unwrap_or(View::Single)
 }
 
 /// A panel for every data set: ratios against the visible rows.
@@ -273,7 +272,7 @@ fn consistency(recipe: &Recipe, results: &Results) -> Option<String> {
                     })
                     .collect();
                 points.sort_by(|a, b| a.x.total_cmp(&b.x));
-                Series { name: ratios.estimator.clone(), points, theory: false }
+                Series { name: ratios.name(), points, theory: false }
             })
             .collect();
         if let Some(ideal) = ideal {

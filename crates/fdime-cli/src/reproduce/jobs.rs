@@ -151,7 +151,9 @@ pub fn today() -> String {
 
 /// The date so many days after 1 January 1970, in the calendar that is in use.
 fn civil(days: u64) -> String {
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let (mut year, mut days) = (1970, days);
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));

@@ -280,7 +280,7 @@ impl Page<'_> {
                         let found = ratios.by_rows.iter().find(|(rows, _)| rows == t);
                         found.map_or("-".into(), |(_, ratio)| with_spread(*ratio))
                     };
-                    [ratios.images.clone(), ratios.estimator.clone()]
+                    [ratios.images.clone(), ratios.name()]
                         .into_iter()
                         .chain(rows.iter().map(at))
                         .collect()

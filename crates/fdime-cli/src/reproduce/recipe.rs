@@ -128,6 +128,9 @@ pub struct Images {
     critic: CriticKind,
     pairing: Pairing,
     hidden: Vec<usize>,
+    /// Parts of a pair that are scored one by one.
+    #[serde(default = "one")]
+    parts: usize,
     activation: Activation,
     batch: usize,
     iterations: usize,
@@ -154,6 +157,10 @@ pub struct Times {
     learning_rate: f64,
     /// For each combination.
     seconds: f64,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// Estimators by their names.
@@ -207,6 +214,8 @@ impl Recipe {
         recipe.name = name.to_string();
         if quick {
             recipe.title += " (quick: scaled down)";
+            // They speak of the full results.
+            recipe.notes.clear();
         }
         for table in &recipe.tables {
             paper::cells(table).map_err(|failure| failure.within(name))?;
@@ -344,6 +353,7 @@ impl Images {
                                 estimator: estimator.clone(),
                                 critic: CriticPlan {
                                     activation: self.activation,
+                                    parts: self.parts,
                                     ..CriticPlan::new(self.critic, &self.hidden)
                                 },
                                 pairing: self.pairing,

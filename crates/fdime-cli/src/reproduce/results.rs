@@ -3,8 +3,11 @@
 use super::jobs::{Job, LevelMeasure, Log, Logged, Outcome};
 use super::paper::Statistic;
 use crate::report::staircase::Curve;
-use fdime::RunPlan;
 use fdime::consistency::{ConsistencyPlan, View};
+use fdime::{CriticPlan, RunPlan};
+
+/// Levels are computed from correlations, so that 2 may be 1.9999999999999998.
+pub const ROUNDING: f64 = 1e-6;
 
 /// Everything measured for a recipe.
 #[derive(Default)]
@@ -81,6 +84,11 @@ impl Staircase<'_> {
     /// What tells runs of one estimator apart: the critic, and how it pairs if not as usual.
     pub fn label(&self) -> String {
         label(self.plan)
+    }
+
+    /// The level of this true MI.
+    pub fn at(&self, true_mi: f64) -> Option<&Level> {
+        self.levels.iter().find(|level| (level.true_mi - true_mi).abs() < ROUNDING)
     }
 
     /// Whether every run finished every level.
@@ -220,8 +228,12 @@ impl<'a> Results<'a> {
         for result in self.images.iter().filter(|result| result.plan.view == view) {
             let reference_rows =
                 if view == View::Single { result.plan.critic.side } else { result.plan.rows };
-            let reference =
-                ConsistencyPlan { view: View::Single, rows: reference_rows, ..result.plan.clone() };
+            let reference = ConsistencyPlan {
+                view: View::Single,
+                rows: reference_rows,
+                critic: CriticPlan { parts: 1, ..result.plan.critic.clone() },
+                ..result.plan.clone()
+            };
             let Some(reference) = self.images.iter().find(|other| *other.plan == reference) else {
                 continue;
             };
@@ -239,12 +251,16 @@ impl<'a> Results<'a> {
             }
             let entry = (result.plan.rows, Measured::of(&ratios));
             let (images, estimator) = (&result.plan.images, result.estimator());
-            let known = all.iter_mut();
-            match known.into_iter().find(|k| k.images == *images && k.estimator == estimator) {
+            let parts = result.plan.critic.parts;
+            let same = |known: &&mut Ratios| {
+                known.images == *images && known.estimator == estimator && known.parts == parts
+            };
+            match all.iter_mut().find(same) {
                 Some(known) => known.by_rows.push(entry),
                 None => all.push(Ratios {
                     images: images.clone(),
                     estimator: estimator.into(),
+                    parts,
                     by_rows: vec![entry],
                 }),
             }
@@ -257,7 +273,18 @@ impl<'a> Results<'a> {
 pub struct Ratios {
     pub images: String,
     pub estimator: String,
+    /// Parts that the critic scored one by one.
+    pub parts: usize,
     pub by_rows: Vec<(usize, Measured)>,
+}
+
+impl Ratios {
+    pub fn name(&self) -> String {
+        match self.parts {
+            1 => self.estimator.clone(),
+            _ => format!("{}, image by image", self.estimator),
+        }
+    }
 }
 
 #[cfg(test)]

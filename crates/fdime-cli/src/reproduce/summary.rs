@@ -120,8 +120,7 @@ impl Grades {
                 of_setting().map(value).fold(f64::INFINITY, f64::min)
             };
             let at = |s: &Staircase, mi: f64, value: fn(&Level) -> f64| {
-                let level = s.levels.iter().find(|level| (level.true_mi - mi).abs() < 1e-6);
-                level.map_or(f64::INFINITY, value)
+                s.at(mi).map_or(f64::INFINITY, value)
             };
             sums[0] += best(&|s| at(s, self.low_mi, |level| level.bias.value));
             sums[1] += best(&|s| at(s, self.low_mi, |level| level.variance.value));

@@ -1,5 +1,6 @@
 //! The conv critic: one convolutional network over pairs of images, which are seen as the channels of
-//! one image; over all pairs, or over the joint ones and one partner each.
+//! one image; over all pairs, or over the joint ones and one partner each. Where x and y consist of parts
+//! that are independent of each other, l(x, y) is the sum over the parts, and so can the score be.
 
 use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient};
 use crate::engine::Workers;
@@ -21,6 +22,8 @@ pub(super) struct Conv {
     net: ConvNet,
     /// Pixels of an image.
     pixels: usize,
+    /// Parts that are scored one by one; their scores are added.
+    parts_of_pair: usize,
     parameters: Vec<f32>,
     groups: Vec<Range<usize>>,
     blocks: Vec<ScoreBlock>,
@@ -38,7 +41,7 @@ impl Conv {
         threads: usize,
     ) -> Self {
         let pixels = plan.side * plan.side;
-        let channels = (x_dim + y_dim) / pixels;
+        let channels = (x_dim + y_dim) / pixels / plan.parts;
         let net = ConvNet::new(channels, plan.side, &plan.hidden, plan.activation);
         let mut parameters = vec![0.0; net.parameter_count()];
         net.initialise(&mut parameters, plan.initial_scale as f32, rng);
@@ -61,15 +64,17 @@ impl Conv {
             scratch: (0..threads).map(|_| net.scratch(BLOCK)).collect(),
             net,
             pixels,
+            parts_of_pair: plan.parts,
             parameters,
             groups,
         }
     }
 
     fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
-        let Conv { net, pixels, parameters, groups, blocks, parts, scratch } = self;
+        let Conv { net, pixels, parts_of_pair, parameters, groups, blocks, parts, scratch } = self;
         workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
-            let group = Group { net, parameters, batch, objective, pixels: *pixels };
+            let (pixels, parts) = (*pixels, *parts_of_pair);
+            let group = Group { net, parameters, batch, objective, pixels, parts };
             let rows = groups[index].clone();
             part.value = match scores {
                 ScoreBlock::AllPairs { matrix, .. } => {
@@ -90,6 +95,7 @@ struct Group<'a> {
     batch: &'a Batch,
     objective: Option<&'a dyn Objective>,
     pixels: usize,
+    parts: usize,
 }
 
 impl Group<'_> {
@@ -101,20 +107,43 @@ impl Group<'_> {
     ) -> (usize, &'a mut [f32]) {
         let (x_dim, y_dim) = self.batch.dims;
         let (x_channels, y_channels) = (x_dim / self.pixels, y_dim / self.pixels);
+        let (x_part, y_part) = (x_channels / self.parts, y_channels / self.parts);
         let mut count = 0;
-        let images = scratch.activations[0].chunks_exact_mut(x_dim + y_dim);
-        for ((i, j), image) in pairs.zip(images) {
-            let x = self.batch.x_row(i).chunks_exact(x_channels);
-            let y = self.batch.y_row(j).chunks_exact(y_channels);
-            for ((pixel, x), y) in image.chunks_exact_mut(x_channels + y_channels).zip(x).zip(y) {
-                pixel[..x_channels].copy_from_slice(x);
-                pixel[x_channels..].copy_from_slice(y);
+        let mut images = scratch.activations[0].chunks_exact_mut(self.pixels * (x_part + y_part));
+        for (i, j) in pairs {
+            for (part, image) in images.by_ref().take(self.parts).enumerate() {
+                let x = self.batch.x_row(i).chunks_exact(x_channels);
+                let y = self.batch.y_row(j).chunks_exact(y_channels);
+                for ((pixel, x), y) in image.chunks_exact_mut(x_part + y_part).zip(x).zip(y) {
+                    pixel[..x_part].copy_from_slice(&x[part * x_part..][..x_part]);
+                    pixel[x_part..].copy_from_slice(&y[part * y_part..][..y_part]);
+                }
             }
             count += 1;
         }
-        self.net.forward(self.parameters, count, scratch);
-        let outputs = scratch.activations.len() - 1;
-        (count, &mut scratch.activations[outputs][..count])
+        self.net.forward(self.parameters, count * self.parts, scratch);
+        let last = scratch.activations.len() - 1;
+        let outputs = &mut scratch.activations[last];
+        for pair in 0..count {
+            outputs[pair] = outputs[pair * self.parts..][..self.parts].iter().sum();
+        }
+        (count, &mut outputs[..count])
+    }
+
+    /// Takes the gradient of the scores of `count` pairs back through the network; each part of a pair
+    /// has that of the pair.
+    fn backward(
+        &self,
+        count: usize,
+        write: Write,
+        gradient: &mut [f32],
+        scratch: &mut ConvScratch,
+    ) {
+        for pair in (0..count).rev() {
+            let value = scratch.gradient[pair];
+            scratch.gradient[pair * self.parts..][..self.parts].fill(value);
+        }
+        self.net.backward(self.parameters, count * self.parts, write, gradient, scratch);
     }
 
     fn paired(
@@ -126,8 +155,9 @@ impl Group<'_> {
         scratch: &mut ConvScratch,
     ) -> f64 {
         let (mut value, mut write) = (0.0, Write::Replace);
-        for start in all.clone().step_by(BLOCK / 2) {
-            let rows = start..(start + BLOCK / 2).min(all.end);
+        let block = BLOCK / 2 / self.parts;
+        for start in all.clone().step_by(block) {
+            let rows = start..(start + block).min(all.end);
             let (half, local) = (rows.len(), start - all.start..rows.end - all.start);
             let partner = |i: usize| self.batch.partner[i] as usize;
             let pairs = rows.clone().map(|i| (i, i)).chain(rows.map(|i| (i, partner(i))));
@@ -138,7 +168,7 @@ impl Group<'_> {
             let (on, off) = scratch.gradient[..count].split_at_mut(half);
             value += objective.joint(start, &joint[local.clone()], on)
                 + objective.marginal(start, &marginal[local], off);
-            self.net.backward(self.parameters, count, write, gradient, scratch);
+            self.backward(count, write, gradient, scratch);
             write = Write::Add;
         }
         value
@@ -154,8 +184,8 @@ impl Group<'_> {
         let n = self.batch.n;
         let (mut value, mut write) = (0.0, Write::Replace);
         for row in all.clone() {
-            for left in (0..n).step_by(BLOCK) {
-                let columns = left..(left + BLOCK).min(n);
+            for left in (0..n).step_by(BLOCK / self.parts) {
+                let columns = left..(left + BLOCK / self.parts).min(n);
                 let (count, scores) = self.score(columns.clone().map(|j| (row, j)), scratch);
                 let at = (row - all.start) * n;
                 let run = &mut matrix[at + columns.start..at + columns.end];
@@ -163,7 +193,7 @@ impl Group<'_> {
                 let Some(objective) = self.objective else { continue };
                 let score_gradient = &mut scratch.gradient[..count];
                 value += all_pairs_gradient(objective, row, left, run, score_gradient);
-                self.net.backward(self.parameters, count, write, gradient, scratch);
+                self.backward(count, write, gradient, scratch);
                 write = Write::Add;
             }
         }
@@ -198,6 +228,7 @@ impl Critic for Conv {
             ScoreBlock::AllPairs { matrix, .. } => matrix.len(),
             ScoreBlock::Paired { joint, marginal, .. } => joint.len() + marginal.len(),
         };
-        2.0 * self.net.multiply_adds() * self.blocks.iter().map(pairs).sum::<usize>() as f64
+        let images = self.parts_of_pair * self.blocks.iter().map(pairs).sum::<usize>();
+        2.0 * self.net.multiply_adds() * images as f64
     }
 }

@@ -213,6 +213,18 @@ pub struct CriticPlan {
     /// Pixels on each side of the conv critic's images.
     #[serde(default = "image_side", skip_serializing_if = "is_image_side")]
     pub side: usize,
+    /// The conv critic may score so many parts of x and y, equal shares of their channels, one by one with
+    /// the same weights, and add their scores.
+    #[serde(default = "one_part", skip_serializing_if = "is_one_part")]
+    pub parts: usize,
+}
+
+fn one_part() -> usize {
+    1
+}
+
+fn is_one_part(parts: &usize) -> bool {
+    *parts == 1
 }
 
 fn image_side() -> usize {
@@ -261,6 +273,7 @@ impl CriticPlan {
             dropout: 0.0,
             initial_scale: one(),
             side: image_side(),
+            parts: one_part(),
         }
     }
 
@@ -275,6 +288,9 @@ impl CriticPlan {
         if self.kind == CriticKind::Conv && self.hidden.len() < 2 {
             let expected = "the conv critic has channels and a dense layer, e.g. 64,128,1024";
             return Err(invalid("hidden", self.hidden[0], expected));
+        }
+        if !(1..=32).contains(&self.parts) {
+            return Err(invalid("parts", self.parts, "between 1 and 32"));
         }
         if !(1..=4096).contains(&self.side) {
             return Err(invalid("side", self.side, "images have 1 to 4096 pixels on each side"));
@@ -302,13 +318,18 @@ impl CriticPlan {
 
     /// Refuses x and y that are no images, if those are needed.
     pub fn check_dims(&self, (x_dim, y_dim): (usize, usize)) -> Result<()> {
-        let pixels = self.side * self.side;
+        let pixels = self.side * self.side * self.parts;
         if self.kind == CriticKind::Conv && (x_dim % pixels != 0 || y_dim % pixels != 0) {
             return Err(Error::Incompatible {
                 parameter: "critic",
                 value: self.kind.to_string(),
                 other: format!("pairs of {x_dim} and {y_dim} numbers"),
-                reason: format!("x and y must be images of {0} x {0} pixels", self.side),
+                reason: match self.parts {
+                    1 => format!("x and y must be images of {0} x {0} pixels", self.side),
+                    parts => {
+                        format!("x and y must be {parts} images of {0} x {0} pixels", self.side)
+                    }
+                },
             });
         }
         Ok(())
@@ -335,7 +356,7 @@ impl CriticPlan {
     /// Parameters, their gradients and moments, and the activations of a block of images, which have at
     /// most as many pixels and channels as the input or the first convolution makes of it.
     fn conv_memory(&self, inputs: usize, scores: f64) -> f64 {
-        let channels = inputs / (self.side * self.side);
+        let channels = inputs / (self.side * self.side * self.parts);
         let net = ConvNet::new(channels.max(1), self.side, &self.hidden, self.activation);
         let image = inputs.max(self.side * self.side * self.hidden[0]) as f64;
         4.0 * (scores + 8.0 * net.parameter_count() as f64 + 512.0 * image)

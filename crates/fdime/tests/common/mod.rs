@@ -43,6 +43,26 @@ fn network_size(inputs: usize, hidden: &[usize], outputs: usize) -> usize {
     widths.windows(2).map(|pair| (pair[0] + 1) * pair[1]).sum()
 }
 
+/// The conv critic's score of one part, of a single pixel.
+fn conv_score(plan: &CriticPlan, parameters: &[f64], mut values: Vec<f64>) -> f64 {
+    let CriticPlan { hidden, activation, .. } = plan;
+    let mut rest = parameters;
+    for (layer, &width) in hidden.iter().chain([&1]).enumerate() {
+        let convolution = layer + 1 < hidden.len();
+        let taps = if convolution { 25 } else { 1 };
+        let (own, after) = rest.split_at((taps * values.len() + 1) * width);
+        let (weights, bias) = own.split_at(taps * values.len() * width);
+        let middle = &weights[taps / 2 * values.len() * width..][..values.len() * width];
+        let flat = [middle, bias].concat();
+        values = network(&flat, &values, &[], width, *activation);
+        if layer < hidden.len() {
+            values.iter_mut().for_each(|value| *value = activation.value(*value));
+        }
+        rest = after;
+    }
+    values[0]
+}
+
 /// The score of (x_i, y_j).
 pub fn score(plan: &CriticPlan, parameters: &[f64], batch: &Batch, i: usize, j: usize) -> f64 {
     let row = |data: &[f32], k: usize| -> Vec<f64> {
@@ -58,22 +78,14 @@ pub fn score(plan: &CriticPlan, parameters: &[f64], batch: &Batch, i: usize, j: 
         // An image of one pixel: of every 5 x 5 window only the middle is not outside.
         CriticKind::Conv => {
             assert_eq!(plan.side, 1);
-            let mut values = [x, y].concat();
-            let mut rest = parameters;
-            for (layer, &width) in hidden.iter().chain([&1]).enumerate() {
-                let convolution = layer + 1 < hidden.len();
-                let taps = if convolution { 25 } else { 1 };
-                let (own, after) = rest.split_at((taps * values.len() + 1) * width);
-                let (weights, bias) = own.split_at(taps * values.len() * width);
-                let middle = &weights[taps / 2 * values.len() * width..][..values.len() * width];
-                let flat = [middle, bias].concat();
-                values = network(&flat, &values, &[], width, *activation);
-                if layer < hidden.len() {
-                    values.iter_mut().for_each(|value| *value = activation.value(*value));
-                }
-                rest = after;
-            }
-            values[0]
+            let part = |k: usize| {
+                let share = |values: &[f64]| {
+                    let size = values.len() / plan.parts;
+                    values[k * size..(k + 1) * size].to_vec()
+                };
+                conv_score(plan, parameters, [share(&x), share(&y)].concat())
+            };
+            (0..plan.parts).map(part).sum()
         }
         CriticKind::Separable => {
             let (g, h) = parameters.split_at(network_size(x.len(), hidden, *embedding));
