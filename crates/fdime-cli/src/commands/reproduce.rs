@@ -3,7 +3,7 @@ use crate::args::Reproduce;
 use crate::failure::{Failure, Outcome};
 use crate::reproduce::checks::Finding;
 use crate::reproduce::figures;
-use crate::reproduce::jobs::{Cost, Job, Log, Runner, cost};
+use crate::reproduce::jobs::{Cost, Job, Log, Runner, cost, machine};
 use crate::reproduce::pages::{Environment, Page, html, markdown};
 use crate::reproduce::paper::{self, Cell};
 use crate::reproduce::recipe::Recipe;
@@ -34,7 +34,7 @@ pub fn run(args: &Reproduce) -> Outcome {
     let mut missing: Vec<Job> = Vec::new();
     let mut known = 0;
     for job in jobs.iter().flatten() {
-        if log.find_any(job).is_some() {
+        if job.is_known(&log) {
             known += 1;
         } else if !missing.contains(job) {
             missing.push(job.clone());
@@ -276,15 +276,6 @@ fn environment(args: &Reproduce, pages: &[Page]) -> Environment {
         machine: machine(),
         quick: args.quick,
     }
-}
-
-/// The processor and its cores, where the system tells.
-fn machine() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or(std::env::consts::ARCH, |(_, model)| model);
-    format!("{model}, {cores} cores, {}", std::env::consts::OS)
 }
 
 /// Names, titles and how much there is to run.

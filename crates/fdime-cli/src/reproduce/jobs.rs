@@ -93,6 +93,14 @@ impl Job {
         }
     }
 
+    /// Whether it need not be run: estimates are kept whatever executed them, but a time is this machine's.
+    pub fn is_known(&self, log: &Log) -> bool {
+        match self {
+            Job::Time { .. } => log.find(self, &machine()).is_some(),
+            _ => log.find_any(self).is_some(),
+        }
+    }
+
     /// Steps, where their number is known beforehand.
     fn steps(&self) -> usize {
         match self {
@@ -170,6 +178,15 @@ fn civil(days: u64) -> String {
         month += 1;
     }
     format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+/// The processor and its cores, where the system tells.
+pub fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or(std::env::consts::ARCH, |(_, model)| model);
+    format!("{model}, {cores} cores, {}", std::env::consts::OS)
 }
 
 /// What a list of jobs will take.
@@ -338,7 +355,8 @@ impl Runner<'_> {
             Watch {
                 device: match job {
                     Job::Staircase { plan, .. } => self.engine.device(plan),
-                    _ => CpuEngine::DEVICE.into(),
+                    Job::Images { .. } => CpuEngine::DEVICE.into(),
+                    Job::Time { .. } => machine(),
                 },
                 job: job.clone(),
                 weight: weights[index],

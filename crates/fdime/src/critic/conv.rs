@@ -16,7 +16,7 @@ use std::ops::Range;
 const BLOCK: usize = 128;
 
 /// Groups of rows, each with a gradient of its own, which are tens of megabytes as well.
-const GROUPS: usize = 4;
+const GROUPS: usize = 2;
 
 pub(super) struct Conv {
     net: ConvNet,
@@ -183,16 +183,26 @@ impl Group<'_> {
     ) -> f64 {
         let n = self.batch.n;
         let (mut value, mut write) = (0.0, Write::Replace);
-        for row in all.clone() {
-            for left in (0..n).step_by(BLOCK / self.parts) {
-                let columns = left..(left + BLOCK / self.parts).min(n);
-                let (count, scores) = self.score(columns.clone().map(|j| (row, j)), scratch);
-                let at = (row - all.start) * n;
-                let run = &mut matrix[at + columns.start..at + columns.end];
-                run.copy_from_slice(scores);
+        // A block is a tile of the matrix: a run of columns with as many rows as fit.
+        let across = n.min(BLOCK / self.parts);
+        let tile_rows = (BLOCK / self.parts / across).max(1);
+        for top in all.clone().step_by(tile_rows) {
+            let rows = top..(top + tile_rows).min(all.end);
+            for left in (0..n).step_by(across) {
+                let columns = left..(left + across).min(n);
+                let pairs = rows.clone().flat_map(|i| columns.clone().map(move |j| (i, j)));
+                let (count, scores) = self.score(pairs, scratch);
+                for (row, run) in rows.clone().zip(scores.chunks_exact(columns.len())) {
+                    let at = (row - all.start) * n;
+                    matrix[at + columns.start..at + columns.end].copy_from_slice(run);
+                }
                 let Some(objective) = self.objective else { continue };
-                let score_gradient = &mut scratch.gradient[..count];
-                value += all_pairs_gradient(objective, row, left, run, score_gradient);
+                let gradients = scratch.gradient[..count].chunks_exact_mut(columns.len());
+                for (row, gradient) in rows.clone().zip(gradients) {
+                    let at = (row - all.start) * n;
+                    let run = &matrix[at + columns.start..at + columns.end];
+                    value += all_pairs_gradient(objective, row, left, run, gradient);
+                }
                 self.backward(count, write, gradient, scratch);
                 write = Write::Add;
             }
