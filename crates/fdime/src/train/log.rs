@@ -47,7 +47,10 @@ impl<P: Serialize + DeserializeOwned, R: Serialize + DeserializeOwned> RunLog<P,
             match serde_json::from_str::<LoggedRun<P, R>>(&line) {
                 Ok(run) => finished.entry(key(&run.plan)).or_default().push(run),
                 // A run that was being written at a kill; everything else must be a run.
-                Err(_) if !line.ends_with('\n') && line.starts_with(BEGINNING) => break,
+                Err(_) if !line.ends_with('\n') && line.starts_with(BEGINNING) => {
+                    file.set_len(whole_lines).map_err(failed)?;
+                    break;
+                }
                 Err(error) => {
                     return Err(fail(format!("line {number} is not a finished run: {error}")));
                 }
@@ -56,12 +59,10 @@ impl<P: Serialize + DeserializeOwned, R: Serialize + DeserializeOwned> RunLog<P,
             if !line.ends_with('\n') {
                 // What comes next must begin on a line of its own.
                 (&file).write_all(b"\n").map_err(failed)?;
-                whole_lines += 1;
                 break;
             }
             line.clear();
         }
-        file.set_len(whole_lines).map_err(failed)?;
         Ok(RunLog { path: path.to_path_buf(), file, finished })
     }
 
