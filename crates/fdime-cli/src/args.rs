@@ -65,8 +65,8 @@ pub enum Command {
         fdime reproduce all --quick --images data\n  \
         fdime reproduce all --no-run\n  \
         fdime reproduce my-recipe.toml\n\n\
-        What has run is in FOLDER/runs.jsonl, one line a run, and is not run again: after a kill the\n\
-        same command goes on. The exit code is 1 if a claim does not hold.")]
+        Finished runs are kept in FOLDER/runs.jsonl, one line each, and not run again:\n\
+        after a kill the same command goes on. The exit code is 1 if a claim fails.")]
     Reproduce(Reproduce),
     /// Show what runs can be executed on
     #[command(after_help = "Examples:\n  fdime devices\n  fdime devices --json")]

@@ -1,6 +1,7 @@
 use super::engine;
 use crate::args::Reproduce;
 use crate::failure::{Failure, Outcome};
+use crate::report::shortened;
 use crate::reproduce::checks::Finding;
 use crate::reproduce::figures;
 use crate::reproduce::jobs::{Cost, Job, Log, Runner, cost, machine};
@@ -283,7 +284,8 @@ fn list(args: &Reproduce) -> Outcome {
     let recipes = Recipe::load(&["all".to_string()], args.quick)?;
     let mut stdout = std::io::stdout().lock();
     for recipe in recipes {
-        writeln!(stdout, "{:<24} {:>4} runs  {}", recipe.name, recipe.jobs()?.len(), recipe.title)?;
+        let title = shortened(&recipe.title, 80 - 34);
+        writeln!(stdout, "{:<23}{:>4} runs  {title}", recipe.name, recipe.jobs()?.len())?;
     }
     Ok(())
 }

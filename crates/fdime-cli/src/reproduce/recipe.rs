@@ -191,7 +191,11 @@ impl Recipe {
             } else {
                 let found = RECIPES.iter().find(|(known, _)| known == name);
                 let known = Recipe::known().chain(["all", "list"]);
-                let (name, text) = found.ok_or_else(|| unknown_name("recipe", name, known))?;
+                let unknown = || {
+                    let error = unknown_name("recipe", name, known);
+                    Failure::Usage(format!("{error}\nhint: 'fdime reproduce list' shows all names"))
+                };
+                let (name, text) = found.ok_or_else(unknown)?;
                 recipes.push(Recipe::parse(name, text, quick)?);
             }
         }
