@@ -397,7 +397,7 @@ impl Check {
                 }
                 all(
                     format!(
-                        "the variance of {} falls as 1/N up to {up_to_mi} nats: log-log slope between {} and {}",
+                        "the variance of {} falls with N up to {up_to_mi} nats: log-log slope between {} and {} (1/N: -1)",
                         of(estimators),
                         between.0,
                         between.1
