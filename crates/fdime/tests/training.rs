@@ -173,19 +173,19 @@ fn independent_variables_carry_nothing() {
     assert!(level.mean.0.abs() < 0.05, "{}", level.mean);
 }
 
-/// NJEE on a Gaussian of d = 2. Its correction of H(X_1) alone adds (N - 2) / 2N, almost 1/2, which
-/// is the bias that the paper's tables show at N = 1024 and that a perfect set of classifiers would have;
-/// classifiers fall short of that. The estimate lies between the truth less .2 and the truth plus .6.
+/// NJEE on a Gaussian of d = 2. Its correction of H(X_1) alone adds (N - 2) / 2N = .484 at N = 64, which is
+/// its estimate for independent x and y, and the bias that the paper's tables show; classifiers that learn fall
+/// a little short of it.
 #[test]
 fn njee_finds_dependence_and_has_its_known_bias() {
     let mut plan = plan(CriticKind::Deranged, "njee");
     plan.scenario.dim = 2;
-    plan.batch = 128;
+    plan.critic.hidden = vec![64, 64];
     plan.schedule.levels = vec![Level::Mi(0.0), Level::Mi(1.5)];
     plan.schedule.iterations = 1500;
     plan.optimizer.learning_rate = 2e-3;
     let levels = run(&plan, 2).summarise(300);
     let means: Vec<f64> = levels.iter().map(|level| level.mean.0).collect();
-    assert!((0.3..0.6).contains(&means[0]), "{means:?}");
-    assert!((1.3..2.1).contains(&means[1]), "{means:?}");
+    assert!((0.46..0.5).contains(&means[0]), "{means:?}");
+    assert!((1.6..2.0).contains(&means[1]), "{means:?}");
 }

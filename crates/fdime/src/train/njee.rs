@@ -160,7 +160,7 @@ impl Classifier {
     }
 }
 
-/// ln softmax(logits)[label], and `weight` times its gradient.
+/// `ln softmax(logits)[label]`, and `weight` times its gradient.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn log_likelihood(logits: &[f32], label: usize, weight: f32, gradient: &mut [f32]) -> f32 {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
