@@ -1,5 +1,7 @@
 //! What a critic says about the pairs of one batch.
 
+use std::ops::Range;
+
 /// How many pairs of each kind a batch yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairCounts {
@@ -42,6 +44,17 @@ pub enum PairKind {
 }
 
 impl ScoreBlock {
+    /// Room for the scores of these rows with all `n` columns.
+    pub(crate) fn all_pairs(rows: &Range<usize>, n: usize) -> Self {
+        ScoreBlock::AllPairs { first: rows.start, n, matrix: vec![0.0; rows.len() * n] }
+    }
+
+    /// Room for the scores of these rows with one partner each.
+    pub(crate) fn paired(rows: &Range<usize>) -> Self {
+        let scores = vec![0.0; rows.len()];
+        ScoreBlock::Paired { first: rows.start, joint: scores.clone(), marginal: scores }
+    }
+
     /// Calls `f(kind, row, scores)` for runs of scores: a run of joint scores starts at that row;
     /// a run of marginal scores belongs to that row (all pairs) or starts at it (paired).
     pub fn visit(&self, mut f: impl FnMut(PairKind, usize, &[f32])) {

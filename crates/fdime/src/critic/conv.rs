@@ -2,7 +2,9 @@
 //! one image; over all pairs, or over the joint ones and one partner each. Where x and y consist of parts
 //! that are independent of each other, l(x, y) is the sum over the parts, and so can the score be.
 
-use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient};
+use super::{
+    Batch, Critic, CriticPlan, GradientParts, Sweeping, all_pairs_gradient, pass_in_sweeps,
+};
 use crate::engine::Workers;
 use crate::nn::{ConvNet, ConvScratch, Part, Write};
 use crate::objective::Objective;
@@ -49,14 +51,8 @@ impl Conv {
         let groups: Vec<Range<usize>> =
             (0..count).map(|g| n * g / count..n * (g + 1) / count).collect();
         let block = |rows: &Range<usize>| match pairing {
-            Pairing::AllPairs => {
-                ScoreBlock::AllPairs { first: rows.start, n, matrix: vec![0.0; rows.len() * n] }
-            }
-            _ => ScoreBlock::Paired {
-                first: rows.start,
-                joint: vec![0.0; rows.len()],
-                marginal: vec![0.0; rows.len()],
-            },
+            Pairing::AllPairs => ScoreBlock::all_pairs(rows, n),
+            _ => ScoreBlock::paired(rows),
         };
         Conv {
             blocks: groups.iter().map(block).collect(),
@@ -69,7 +65,9 @@ impl Conv {
             groups,
         }
     }
+}
 
+impl Sweeping for Conv {
     fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
         let Conv { net, pixels, parts_of_pair, parameters, groups, blocks, parts, scratch } = self;
         workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
@@ -85,6 +83,10 @@ impl Conv {
                 }
             };
         });
+    }
+
+    fn swept(&self) -> (&[ScoreBlock], &[Part]) {
+        (&self.blocks, &self.parts)
     }
 }
 
@@ -217,12 +219,7 @@ impl Critic for Conv {
     }
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
-        if objective.needs_whole_batch() {
-            self.sweep(batch, None, workers);
-            objective.observe(Scores(&self.blocks));
-        }
-        self.sweep(batch, Some(objective), workers);
-        objective.constant() + self.parts.iter().map(|part| part.value).sum::<f64>()
+        pass_in_sweeps(self, batch, objective, workers)
     }
 
     fn scores(&self) -> Scores<'_> {

@@ -19,8 +19,7 @@ impl Sweep for Deranged {
     }
 
     fn block(rows: &Range<usize>, _n: usize) -> ScoreBlock {
-        let (first, len) = (rows.start, rows.len());
-        ScoreBlock::Paired { first, joint: vec![0.0; len], marginal: vec![0.0; len] }
+        ScoreBlock::paired(rows)
     }
 
     fn sweep(

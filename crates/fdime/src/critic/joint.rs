@@ -40,7 +40,7 @@ impl Sweep for Joint {
     }
 
     fn block(rows: &Range<usize>, n: usize) -> ScoreBlock {
-        ScoreBlock::AllPairs { first: rows.start, n, matrix: vec![0.0; rows.len() * n] }
+        ScoreBlock::all_pairs(rows, n)
     }
 
     fn sweep(

@@ -15,7 +15,7 @@ use crate::nn::{Activation, ConvNet, Part, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
 use crate::random::{Purpose, Rng, stream};
-use crate::scores::Scores;
+use crate::scores::{ScoreBlock, Scores};
 use pair_network::PairNetwork;
 use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Range, str::FromStr};
@@ -94,6 +94,30 @@ pub trait Critic: Send {
 
     /// Floating-point operations of one pass, multiplications and additions counted apart.
     fn operations(&self) -> f64;
+}
+
+/// A critic that goes over its batch group by group.
+trait Sweeping {
+    /// Scores the batch; with an objective also writes gradients and values of the groups.
+    fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers);
+
+    /// Scores and parts of the last sweep.
+    fn swept(&self) -> (&[ScoreBlock], &[Part]);
+}
+
+/// A pass in one sweep, or in two where gradients need the scores of the whole batch first.
+fn pass_in_sweeps(
+    critic: &mut impl Sweeping,
+    batch: &Batch,
+    objective: &mut dyn Objective,
+    workers: &mut Workers,
+) -> f64 {
+    if objective.needs_whole_batch() {
+        critic.sweep(batch, None, workers);
+        objective.observe(Scores(critic.swept().0));
+    }
+    critic.sweep(batch, Some(objective), workers);
+    objective.constant() + critic.swept().1.iter().map(|part| part.value).sum::<f64>()
 }
 
 /// The gradient of a pass, in parts that add up to it.

@@ -1,7 +1,7 @@
 //! What the joint and the deranged critic have in common: one network over pairs, with the batch
 //! swept group by group. How a group of rows goes through the network is their own.
 
-use super::{Batch, CHUNK, Critic, CriticPlan, GradientParts, groups};
+use super::{Batch, CHUNK, Critic, CriticPlan, GradientParts, Sweeping, groups, pass_in_sweeps};
 use crate::engine::Workers;
 use crate::nn::{Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
@@ -106,7 +106,9 @@ impl<S: Sweep> PairNetwork<S> {
             noise,
         }
     }
+}
 
+impl<S: Sweep> Sweeping for PairNetwork<S> {
     fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
         let PairNetwork { mlp, parameters, groups, blocks, parts, scratch, passes, noise } = self;
         workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
@@ -117,6 +119,10 @@ impl<S: Sweep> PairNetwork<S> {
             part.value = S::sweep(&group, scores, &mut part.gradient, scratch);
         });
     }
+
+    fn swept(&self) -> (&[ScoreBlock], &[Part]) {
+        (&self.blocks, &self.parts)
+    }
 }
 
 impl<S: Sweep> Critic for PairNetwork<S> {
@@ -126,12 +132,7 @@ impl<S: Sweep> Critic for PairNetwork<S> {
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
         self.passes += 1;
-        if objective.needs_whole_batch() {
-            self.sweep(batch, None, workers);
-            objective.observe(Scores(&self.blocks));
-        }
-        self.sweep(batch, Some(objective), workers);
-        objective.constant() + self.parts.iter().map(|part| part.value).sum::<f64>()
+        pass_in_sweeps(self, batch, objective, workers)
     }
 
     fn scores(&self) -> Scores<'_> {

@@ -85,13 +85,9 @@ impl Separable {
         }
         let blocks = groups
             .iter()
-            .map(|rows| {
-                let (first, len) = (rows.start, rows.len());
-                if all_pairs {
-                    ScoreBlock::AllPairs { first, n, matrix: vec![0.0; len * n] }
-                } else {
-                    ScoreBlock::Paired { first, joint: vec![0.0; len], marginal: vec![0.0; len] }
-                }
+            .map(|rows| match all_pairs {
+                true => ScoreBlock::all_pairs(rows, n),
+                false => ScoreBlock::paired(rows),
             })
             .collect();
         let block_states = groups
