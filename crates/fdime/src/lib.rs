@@ -32,6 +32,7 @@ pub mod engine;
 mod error;
 pub mod estimate;
 mod link;
+pub mod names;
 mod nats;
 pub mod nn;
 pub mod numerics;

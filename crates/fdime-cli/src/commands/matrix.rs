@@ -2,36 +2,17 @@ use super::{Interruptible, check_outputs, interrupt_flag, progress_bar};
 use crate::args::Matrix;
 use crate::failure::{Failure, Outcome};
 use crate::report::{heat_map, shortened};
-use fdime::data::{Frame, Reading, Values, load_frame, pairs_of, write_whole};
-use fdime::estimate::{Effort, EstimatePlan, benjamini_hochberg, estimate};
+use fdime::data::{Frame, Reading, load_frame, write_whole};
+use fdime::estimate::{Effort, EstimatePlan, PairFinding as Pair};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// One pair of columns or groups.
-#[derive(Clone, Serialize, Deserialize)]
-struct Pair {
-    x: String,
-    y: String,
-    mi_nats: Option<f64>,
-    ci_low: Option<f64>,
-    ci_high: Option<f64>,
-    p_value: Option<f64>,
-    /// Adjusted for the number of pairs (Benjamini-Hochberg); filled in when all are there.
-    #[serde(default)]
-    p_adjusted: Option<f64>,
-    n_rows: usize,
-    reliability: Option<String>,
-    /// Why there is no estimate.
-    problem: Option<String>,
-}
 
 /// What an unfinished run was about: it can only go on with the same.
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -71,7 +52,7 @@ pub fn run(args: &Matrix) -> Outcome {
 
     let heading = Heading {
         groups: groups.clone(),
-        data: fingerprint(&frame),
+        data: frame.fingerprint(),
         plan: plan.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
@@ -83,10 +64,7 @@ pub fn run(args: &Matrix) -> Outcome {
         (done, start.elapsed().as_secs_f64())
     };
     let mut pairs: Vec<Pair> = done.into_values().collect();
-    let p_values: Vec<Option<f64>> = pairs.iter().map(|pair| pair.p_value).collect();
-    for (pair, adjusted) in pairs.iter_mut().zip(benjamini_hochberg(&p_values)) {
-        pair.p_adjusted = adjusted;
-    }
+    Pair::adjust(&mut pairs);
     write_output(&args.output, extension, &pairs, &names, &plan, seconds)?;
     eprintln!("wrote {}", args.output.display());
     if let Some(path) = &args.svg {
@@ -161,21 +139,6 @@ fn groups(
     Ok(groups)
 }
 
-/// Another table, or the same read in another way, has another fingerprint.
-fn fingerprint(frame: &Frame) -> String {
-    let mut hasher = DefaultHasher::new();
-    for column in &frame.columns {
-        column.name.hash(&mut hasher);
-        match &column.values {
-            Values::Continuous(values) => {
-                values.iter().for_each(|value| value.to_bits().hash(&mut hasher));
-            }
-            Values::Discrete { codes, labels } => (codes, labels).hash(&mut hasher),
-        }
-    }
-    format!("{} rows, {:016x}", frame.rows, hasher.finish())
-}
-
 type Done = BTreeMap<(usize, usize), Pair>;
 
 struct Work<'a> {
@@ -222,35 +185,9 @@ impl Work<'_> {
 
     fn pair(&self, i: usize, j: usize, interrupted: &Arc<AtomicBool>) -> Result<Pair, Failure> {
         let ((x_name, x), (y_name, y)) = (&self.groups[i], &self.groups[j]);
-        let mut pair = Pair {
-            x: x_name.clone(),
-            y: y_name.clone(),
-            mi_nats: None,
-            ci_low: None,
-            ci_high: None,
-            p_value: None,
-            p_adjusted: None,
-            n_rows: 0,
-            reliability: None,
-            problem: None,
-        };
-        let result = pairs_of(self.frame, x, y, &self.reading).and_then(|table| {
-            pair.n_rows = table.kept.len();
-            estimate(&table.x, &table.y, self.plan, &Interruptible(Arc::clone(interrupted)))
-        });
-        match result {
-            Ok(result) => {
-                pair.mi_nats = Some(result.mi.0);
-                pair.ci_low = Some(result.interval.0.0);
-                pair.ci_high = Some(result.interval.1.0);
-                pair.p_value = result.independence.map(|test| test.p_value);
-                pair.reliability = Some(result.verdict.reliability.to_string());
-            }
-            Err(fdime::Error::Interrupted) => return Err(Failure::Interrupted),
-            // One pair without an answer must not cost the others theirs.
-            Err(error) => pair.problem = Some(error.to_string()),
-        }
-        Ok(pair)
+        let progress = Interruptible(Arc::clone(interrupted));
+        let (x, y) = ((x_name.as_str(), &x[..]), (y_name.as_str(), &y[..]));
+        Ok(Pair::new(self.frame, x, y, self.plan, &self.reading, &progress)?)
     }
 }
 

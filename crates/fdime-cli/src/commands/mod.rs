@@ -14,9 +14,9 @@ pub mod suite;
 use crate::args::{Estimation, Reading};
 use crate::failure::Failure;
 use fdime::data::{self, ConstantColumns, MissingRows, check_writable, write_whole};
-use fdime::engine::cuda::{Precision, cuda_devices};
+use fdime::engine::engine_named;
 use fdime::estimate::{Effort, EstimatePlan, Progress};
-use fdime::{Activation, CpuEngine, CriticPlan, CudaEngine, Engine};
+use fdime::{Activation, CriticPlan, Engine};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -47,33 +47,8 @@ fn engine(
     threads: usize,
     activation: Activation,
 ) -> Result<Box<dyn Engine>, Failure> {
-    let cpu = CpuEngine::new(threads);
-    let asked = precision.map(str::parse::<Precision>).transpose()?;
-    if device == "cpu" && asked.is_some_and(|precision| precision != Precision::Fp32) {
-        let message = "--precision is of the GPU; the CPU computes in fp32".into();
-        return Err(Failure::Usage(message));
-    }
-    let cuda = || {
-        let precision = asked.unwrap_or(Precision::Tf32);
-        let engine = CudaEngine::new(precision, cpu, |text| eprintln!("note: {text}"))?;
-        engine.prepare(activation).map(|()| engine)
-    };
-    Ok(match device {
-        "cpu" => Box::new(cpu),
-        "cuda" => Box::new(cuda()?),
-        // Without any GPU there is nothing to say.
-        "auto" if cuda_devices().map_or(true, |devices| devices.is_empty()) => Box::new(cpu),
-        "auto" => match cuda() {
-            Ok(engine) => Box::new(engine),
-            Err(error) => {
-                eprintln!("note: {error}; running on the CPU");
-                Box::new(cpu)
-            }
-        },
-        other => {
-            return Err(Failure::Usage(format!("--device {other}: write cpu, cuda or auto")));
-        }
-    })
+    let notice = |text: &str| eprintln!("note: {text}");
+    Ok(engine_named(device, precision, threads, activation, notice)?)
 }
 
 /// Prints JSON to stdout.

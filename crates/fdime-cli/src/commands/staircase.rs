@@ -3,14 +3,13 @@ use crate::args::Staircase;
 use crate::failure::{Failure, Outcome};
 use crate::report::staircase::{Curve, Line, POINTS, Panel, render};
 use fdime::data::{check_writable, write_whole};
-use fdime::train::RunLog;
+use fdime::train::{RunLog, StaircaseOptions, StaircasePlan};
 use fdime::{
-    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, LevelSummary, Link,
-    Observer, Pairing, Readout, RunPlan, RunsSummary, ScenarioPlan, Schedule, StepRecord, Trace,
-    parse_levels, summarise_runs,
+    CpuEngine, Ending, Engine, LevelSummary, Link, Observer, Readout, RunPlan, RunsSummary,
+    StepRecord, Trace, parse_levels, summarise_runs,
 };
 use indicatif::ProgressBar;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,166 +17,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Several estimators and seeds with all else equal.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StaircasePlan {
-    scenario: ScenarioPlan,
-    estimators: Vec<Estimator>,
-    critic: CriticPlan,
-    pairing: Pairing,
-    batch: usize,
-    schedule: Schedule,
-    optimizer: AdamPlan,
-    seed: u64,
-    #[serde(default = "one")]
-    runs: usize,
-    /// Iterations at the end of each level that are summarised.
-    #[serde(default = "paper_window")]
-    last: usize,
-}
-
-fn one() -> usize {
-    1
-}
-
-fn paper_window() -> usize {
-    1000
-}
-
-const MOST_RUNS: usize = 100_000;
-
-impl StaircasePlan {
-    /// The file's settings or the defaults, then the flags.
-    fn new(args: &Staircase) -> Result<Self, Failure> {
-        let mut plan = match &args.plan {
-            Some(path) => read_plan(path)?,
-            None => StaircasePlan::defaults(args.scenario.as_deref().unwrap_or("gaussian"))?,
-        };
-        if let Some(name) = &args.scenario {
-            plan.scenario.name = name.parse()?;
-            plan.schedule.levels = plan.scenario.default_levels();
-        }
-        plan.scenario.dim = args.dim.unwrap_or(plan.scenario.dim);
-        if let Some(names) = &args.estimator {
-            plan.estimators = split_names(names)
-                .into_iter()
-                .map(|name| name.trim().parse())
-                .collect::<Result<_, _>>()?;
-        }
-        if let Some(link) = &args.link {
-            let link = link.parse()?;
-            plan.estimators =
-                plan.estimators.into_iter().map(|estimator| estimator.with_link(link)).collect();
-        }
-        if let Some(readout) = &args.readout {
-            let readout = readout.parse()?;
-            plan.estimators =
-                plan.estimators.into_iter().map(|e| e.with_readout(readout)).collect();
-        }
-        if let Some(critic) = &args.critic {
-            plan.critic.kind = critic.parse()?;
-            plan.pairing = plan.critic.kind.default_pairing();
-        }
-        if let Some(pairing) = &args.pairing {
-            plan.pairing = pairing.parse()?;
-        }
-        if let Some(hidden) = &args.hidden {
-            plan.critic.hidden = parse_hidden(hidden)?;
-        }
-        plan.critic.embedding = args.embedding.unwrap_or(plan.critic.embedding);
-        if let Some(activation) = &args.activation {
-            plan.critic.activation = activation.parse()?;
-        }
-        if let Some(levels) = &args.levels {
-            plan.schedule.levels = parse_levels(levels)?;
-        }
-        plan.batch = args.batch.unwrap_or(plan.batch);
-        plan.schedule.iterations = args.iterations.unwrap_or(plan.schedule.iterations);
-        plan.optimizer.learning_rate = args.lr.unwrap_or(plan.optimizer.learning_rate);
-        plan.seed = args.seed.unwrap_or(plan.seed);
-        plan.runs = args.runs.unwrap_or(plan.runs);
-        plan.last = args.last.unwrap_or(plan.last);
-        if !(1..=MOST_RUNS).contains(&plan.runs) {
-            let message = format!("--runs {}: between 1 and {MOST_RUNS}", plan.runs);
-            return Err(Failure::Usage(message));
-        }
-        if plan.last == 0 {
-            return Err(Failure::Usage("--last 0: at least one iteration".into()));
-        }
-        if plan.estimators.is_empty() {
-            return Err(Failure::Usage("--estimator: at least one, e.g. gan-dime".into()));
-        }
-        for estimator in &plan.estimators {
-            plan.run_plan(estimator, 0).check()?;
-        }
-        if let Some(path) = &args.svg {
-            check_writable(path)?;
-        }
-        Ok(plan)
+/// The file's settings or the defaults, then the flags.
+fn plan_of(args: &Staircase) -> Result<StaircasePlan, Failure> {
+    let plan = args.plan.as_deref().map(read_plan).transpose()?;
+    let names = |text: &String| split_names(text).iter().map(|n| n.trim().to_string()).collect();
+    let options = StaircaseOptions {
+        scenario: args.scenario.clone(),
+        dim: args.dim,
+        estimators: args.estimator.as_ref().map(names),
+        link: args.link.clone(),
+        readout: args.readout.clone(),
+        critic: args.critic.clone(),
+        pairing: args.pairing.clone(),
+        hidden: args.hidden.as_deref().map(parse_hidden).transpose()?,
+        embedding: args.embedding,
+        activation: args.activation.clone(),
+        levels: args.levels.as_deref().map(parse_levels).transpose()?,
+        batch: args.batch,
+        iterations: args.iterations,
+        learning_rate: args.lr,
+        seed: args.seed,
+        runs: args.runs,
+        last: args.last,
+    };
+    let plan = StaircasePlan::new(plan, &options)?;
+    if let Some(path) = &args.svg {
+        check_writable(path)?;
     }
-
-    /// The paper's staircase with the three f-DIME estimators and the deranged critic.
-    fn defaults(scenario: &str) -> Result<Self, Failure> {
-        let one_dimensional = scenario.contains("swiss-roll");
-        let scenario = ScenarioPlan::new(scenario, if one_dimensional { 1 } else { 20 })?;
-        let (_, hidden) = CriticPlan::PRESETS[0];
-        let critic = CriticPlan::new(CriticKind::Deranged, hidden);
-        let estimators = ["kl-dime", "gan-dime", "hd-dime"]
-            .map(str::parse)
-            .into_iter()
-            .collect::<Result<Vec<Estimator>, _>>()?;
-        let paper = RunPlan::new(scenario, estimators[0].clone(), critic);
-        Ok(StaircasePlan {
-            scenario: paper.scenario,
-            estimators,
-            critic: paper.critic,
-            pairing: paper.pairing,
-            batch: paper.batch,
-            schedule: paper.schedule,
-            optimizer: paper.optimizer,
-            seed: paper.seed,
-            runs: one(),
-            last: paper_window(),
-        })
-    }
-
-    /// A run of one estimator.
-    fn run_plan(&self, estimator: &Estimator, index: usize) -> RunPlan {
-        RunPlan {
-            scenario: self.scenario.clone(),
-            estimator: estimator.clone(),
-            critic: self.critic.clone(),
-            pairing: self.pairing,
-            batch: self.batch,
-            schedule: self.schedule.clone(),
-            optimizer: self.optimizer,
-            seed: self.seed.wrapping_add(index as u64),
-        }
-    }
-
-    /// The runs of the first estimator, then those of the second, and so on.
-    fn run_plans(&self) -> Vec<RunPlan> {
-        let runs = |estimator| (0..self.runs).map(move |index| self.run_plan(estimator, index));
-        self.estimators.iter().flat_map(runs).collect()
-    }
-}
-
-impl From<RunPlan> for StaircasePlan {
-    fn from(run: RunPlan) -> Self {
-        StaircasePlan {
-            scenario: run.scenario,
-            estimators: vec![run.estimator],
-            critic: run.critic,
-            pairing: run.pairing,
-            batch: run.batch,
-            schedule: run.schedule,
-            optimizer: run.optimizer,
-            seed: run.seed,
-            runs: one(),
-            last: paper_window(),
-        }
-    }
+    Ok(plan)
 }
 
 /// Names at commas, but not at those inside parentheses.
@@ -190,21 +57,10 @@ fn split_names(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// A plan, the plan of a single run, or the JSON that an earlier run printed, which holds its plan.
 fn read_plan(path: &Path) -> Result<StaircasePlan, Failure> {
     let fail = |reason: String| Failure::Usage(format!("--plan {}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    let mut value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| fail(format!("not JSON: {error}")))?;
-    if let Some(plan) = value.get_mut("plan") {
-        value = plan.take();
-    }
-    let plan = if value.get("estimator").is_some() {
-        serde_json::from_value::<RunPlan>(value).map(StaircasePlan::from)
-    } else {
-        serde_json::from_value(value)
-    };
-    plan.map_err(|error| fail(format!("not a staircase plan: {error}")))
+    StaircasePlan::from_json(&text).map_err(fail)
 }
 
 /// One row of the results.
@@ -242,7 +98,7 @@ struct Report {
 }
 
 pub fn run(args: &Staircase) -> Outcome {
-    let plan = StaircasePlan::new(args)?;
+    let plan = plan_of(args)?;
     for estimator in &plan.estimators {
         if let Some(notice) = estimator.notice() {
             eprintln!("note: {estimator}: {notice}");

@@ -3,19 +3,9 @@
 use super::figure::{Figure, padded, range};
 use super::svg::escape;
 use fdime::Nats;
-use fdime::data::{Column, PairTable, Values};
-use fdime::estimate::{CurvePoint, Estimate, EstimatePlan, Reliability};
+use fdime::data::{Column, Values};
+use fdime::estimate::{CurvePoint, Estimate, Finding, Reliability, short_p};
 use std::fmt::Write;
-
-/// What the report is about.
-pub struct Report<'a> {
-    pub title: &'a str,
-    pub table: &'a PairTable,
-    pub plan: &'a EstimatePlan,
-    pub estimate: &'a Estimate,
-    pub seconds: f64,
-    pub version: &'a str,
-}
 
 /// The most points of the data that are drawn.
 const MOST_POINTS: usize = 2000;
@@ -46,7 +36,7 @@ margin-right:5px}pre{overflow:auto;font-size:12px;background:var(--card);padding
 border:1px solid var(--line);border-radius:6px}ul{margin:6px 0;padding-left:20px}";
 
 /// The whole page.
-pub fn render(report: &Report) -> String {
+pub fn render(title: &str, report: &Finding) -> String {
     let estimate = report.estimate;
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -54,8 +44,8 @@ pub fn render(report: &Report) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\
          <title>{title}</title><style>{STYLE}</style></head><body><main>\
          <h1>{title}</h1><p class=\"soft\">{}</p>",
-        escape(&sides(report.table)),
-        title = escape(report.title)
+        escape(&report.sides()),
+        title = escape(title)
     );
     page.push_str("<div class=\"cards\">");
     card(&mut page, "Estimate", &headline(report));
@@ -92,7 +82,7 @@ pub fn render(report: &Report) -> String {
          but the data</summary><pre>{}</pre></details>\
          <p class=\"soft\">fdime {}, {:.1} s, seed {}</p></main></body></html>",
         escape(&plan),
-        escape(report.version),
+        env!("CARGO_PKG_VERSION"),
         report.seconds,
         report.plan.seed
     );
@@ -103,24 +93,7 @@ fn card(page: &mut String, title: &str, body: &str) {
     let _ = write!(page, "<section class=\"card\"><h2>{}</h2>{body}</section>", escape(title));
 }
 
-/// p-values as people write them.
-pub fn short_p(p: f64) -> String {
-    if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") }
-}
-
-/// "x: a, b (2 columns); y: c"
-pub fn sides(table: &PairTable) -> String {
-    let names = |columns: &[Column]| {
-        let shown: Vec<&str> = columns.iter().take(4).map(|column| column.name.as_str()).collect();
-        match columns.len() {
-            0..=4 => shown.join(", "),
-            more => format!("{}, ... ({more} columns)", shown.join(", ")),
-        }
-    };
-    format!("x: {}; y: {}", names(&table.x), names(&table.y))
-}
-
-fn headline(report: &Report) -> String {
+fn headline(report: &Finding) -> String {
     let Estimate { mi, interval: (low, high), independence, .. } = report.estimate;
     let test = match independence {
         Some(test) if test.p_value <= 0.05 => {
@@ -314,7 +287,7 @@ fn colour(value: f64, scale: f64) -> String {
 }
 
 /// The x and the y column that go together most, against each other.
-fn data_view(report: &Report) -> String {
+fn data_view(report: &Finding) -> String {
     let (table, estimate) = (report.table, report.estimate);
     let n = table.kept.len();
     let step = n.div_ceil(MOST_POINTS).max(1);

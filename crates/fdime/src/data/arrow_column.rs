@@ -1,10 +1,11 @@
 //! Arrow's arrays, in which both Parquet and Arrow files are decoded, as columns.
 
-use super::frame::{Categories, Column, MISSING, Values, truth_label};
-use crate::error::quote;
+use super::frame::{Categories, Column, Frame, MISSING, Values, truth_label};
+use super::guard::without_panic;
+use crate::error::{Result as Outcome, data_error, quote};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrowPrimitiveType};
+use arrow_array::{Array, ArrowPrimitiveType, RecordBatchReader};
 use arrow_schema::{DataType, Field, TimeUnit};
 
 /// A column that grows by one array after another.
@@ -66,6 +67,26 @@ impl ArrowColumn {
         };
         Column { name: self.name, values }
     }
+}
+
+/// Columns from another library's memory; `name` is what the table is called in errors.
+pub fn read_batches(batches: impl RecordBatchReader, name: &str) -> Outcome<Frame> {
+    without_panic(|| decode(batches)).flatten().map_err(|problem| data_error(name, problem))
+}
+
+fn decode(batches: impl RecordBatchReader) -> Result<Frame, String> {
+    let schema = batches.schema();
+    let fields = schema.fields().iter();
+    let mut columns = fields
+        .map(|field| ArrowColumn::new(field.name(), field, 0))
+        .collect::<Result<Vec<ArrowColumn>, String>>()?;
+    for batch in batches {
+        let batch = batch.map_err(|error| error.to_string())?;
+        for (column, array) in columns.iter_mut().zip(batch.columns()) {
+            column.append(array)?;
+        }
+    }
+    Frame::new(columns.into_iter().map(ArrowColumn::finish).collect())
 }
 
 fn is_number(kind: &DataType) -> bool {

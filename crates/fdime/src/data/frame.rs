@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The code of a missing value in a discrete column.
 pub const MISSING: u32 = u32::MAX;
@@ -33,6 +34,37 @@ pub enum Values {
         /// What the categories are called.
         labels: Vec<String>,
     },
+}
+
+impl Frame {
+    /// Columns of one length.
+    pub fn new(columns: Vec<Column>) -> Result<Self, String> {
+        let rows = columns.first().map_or(0, Column::len);
+        match columns.iter().find(|column| column.len() != rows) {
+            Some(other) => Err(format!(
+                "column '{}' has {} rows, but '{}' has {rows}",
+                other.name,
+                other.len(),
+                columns[0].name
+            )),
+            None => Ok(Frame { columns, rows }),
+        }
+    }
+
+    /// Another table, or the same read in another way, has another fingerprint.
+    pub fn fingerprint(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        for column in &self.columns {
+            column.name.hash(&mut hasher);
+            match &column.values {
+                Values::Continuous(values) => {
+                    values.iter().for_each(|value| value.to_bits().hash(&mut hasher));
+                }
+                Values::Discrete { codes, labels } => (codes, labels).hash(&mut hasher),
+            }
+        }
+        format!("{} rows, {:016x}", self.rows, hasher.finish())
+    }
 }
 
 impl Column {

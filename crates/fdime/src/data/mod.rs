@@ -13,6 +13,7 @@ mod parquet;
 mod select;
 mod source;
 
+pub use arrow_column::read_batches;
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};
 pub(crate) use guard::without_panic;
@@ -21,6 +22,7 @@ pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
 pub use pairs::{
     ConstantColumns, MissingRows, PairTable, Reading, load_frame, load_named, load_pairs, pairs_of,
+    scoring_pairs,
 };
 pub use select::{glob_matches, pair_columns, select};
 

@@ -84,15 +84,7 @@ impl Opened {
             Table::Arrow(table) => table.read(wanted, &names),
             Table::Numpy(table) => table.read(wanted, &names),
         }?;
-        let rows = columns.first().map_or(0, |column| column.len());
-        if let Some(other) = columns.iter().find(|column| column.len() != rows) {
-            let (found, first) = (other.len(), &columns[0].name);
-            return Err(data_error(
-                &self.file,
-                format!("column '{}' has {found} rows, but '{first}' has {rows}", other.name),
-            ));
-        }
-        Ok(Frame { columns, rows })
+        Frame::new(columns).map_err(|problem| data_error(&self.file, problem))
     }
 
     fn fault(&self, problem: String) -> Error {

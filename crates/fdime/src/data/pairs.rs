@@ -169,15 +169,27 @@ pub fn load_named(
             })
         })
         .collect::<Result<_>>()?;
-    let Frame { mut columns, rows } = opened.read(&wanted)?;
+    scoring_pairs(opened.read(&wanted)?, x, y, missing, &file)
+}
+
+/// Columns that critics were trained on, those of x and then those of y, each made a number or,
+/// where the flag says so, a category. `name` is what the table is called in errors.
+pub fn scoring_pairs(
+    frame: Frame,
+    x: &[(String, bool)],
+    y: &[(String, bool)],
+    missing: MissingRows,
+    name: &str,
+) -> Result<PairTable> {
+    let Frame { mut columns, rows } = frame;
     for (column, (_, discrete)) in columns.iter_mut().zip(x.iter().chain(y)) {
         let typed = if *discrete { to_categories(column) } else { to_numbers(column) };
-        typed.map_err(|problem| data_error(&file, problem))?;
+        typed.map_err(|problem| data_error(name, problem))?;
     }
     let kept =
-        complete_rows(&columns, rows, missing).map_err(|problem| data_error(&file, problem))?;
+        complete_rows(&columns, rows, missing).map_err(|problem| data_error(name, problem))?;
     if kept.is_empty() {
-        return Err(data_error(&file, "it has no complete row to score"));
+        return Err(data_error(name, "it has no complete row to score"));
     }
     columns.iter_mut().for_each(|column| keep_rows(column, &kept));
     let y = columns.split_off(x.len());
@@ -187,28 +199,60 @@ pub fn load_named(
 /// Reads columns and sees to it that they are numbers or categories as asked for.
 fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
-    let fail = |problem: String| data_error(&file, problem);
-    let names = opened.names();
-    let choose = |selector: Option<&str>, role: &str| match selector {
-        Some(selector) => select(names, selector, role).map_err(|error| data_error(&file, error)),
-        None => Ok(Vec::new()),
-    };
-    let discrete = choose(reading.discrete, "--discrete")?;
-    let numeric = choose(reading.numeric, "--numeric")?;
-    if let Some(both) = numeric.iter().find(|index| discrete.contains(index)) {
-        let name = quote(&names[*both]);
-        return Err(fail(format!("column {name} is in both --discrete and --numeric; choose one")));
-    }
+    let kinds = Kinds::new(opened.names(), reading).map_err(|error| data_error(&file, error))?;
     let mut frame = opened.read(wanted)?;
     for (column, index) in frame.columns.iter_mut().zip(wanted) {
-        if numeric.contains(index) {
-            to_numbers(column).map_err(fail)?;
-        }
-        if discrete.contains(index) {
-            to_categories(column).map_err(fail)?;
-        }
+        kinds.apply(*index, column).map_err(|problem| data_error(&file, problem))?;
     }
     Ok(frame)
+}
+
+/// Which columns have to be numbers, and which categories.
+struct Kinds {
+    discrete: Vec<usize>,
+    numeric: Vec<usize>,
+}
+
+impl Kinds {
+    fn new(names: &[String], reading: &Reading) -> Result<Self> {
+        let choose = |selector: Option<&str>, role: &str| match selector {
+            Some(selector) => select(names, selector, role),
+            None => Ok(Vec::new()),
+        };
+        let discrete = choose(reading.discrete, "--discrete")?;
+        let numeric = choose(reading.numeric, "--numeric")?;
+        match numeric.iter().find(|index| discrete.contains(index)) {
+            Some(both) => Err(Error::Selection {
+                role: "--discrete".into(),
+                selector: "and --numeric".into(),
+                problem: format!("column {} is in both; choose one", quote(&names[*both])),
+            }),
+            None => Ok(Kinds { discrete, numeric }),
+        }
+    }
+
+    fn apply(&self, index: usize, column: &mut Column) -> Checked<()> {
+        if self.numeric.contains(&index) {
+            to_numbers(column)?;
+        }
+        if self.discrete.contains(&index) {
+            to_categories(column)?;
+        }
+        Ok(())
+    }
+}
+
+impl Frame {
+    /// Sees to it that columns are numbers or categories as asked for; `name` is what the table is
+    /// called in errors.
+    pub fn typed(mut self, reading: &Reading, name: &str) -> Result<Self> {
+        let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        let kinds = Kinds::new(&names, reading).map_err(|error| data_error(name, error))?;
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            kinds.apply(index, column).map_err(|problem| data_error(name, problem))?;
+        }
+        Ok(self)
+    }
 }
 
 /// The complete rows of the columns, the first `x` of which are those of x.
@@ -489,7 +533,7 @@ mod tests {
         let refused = mixed().load_as("w", "a", None, Some("w"), MissingRows::Drop);
         assert!(refusal(refused).contains("column 'w' has to be numbers, but row 5 is 'four'"));
         let both = mixed().load_as("w", "a", Some("w"), Some("w"), MissingRows::Drop);
-        assert!(refusal(both).contains("in both --discrete and --numeric"));
+        assert!(refusal(both).contains("--discrete and --numeric: column"));
         let table = mixed().load_as("a", "c", None, Some("a,c"), MissingRows::Drop).unwrap();
         assert!(matches!(table.y[0].values, Values::Continuous(_)));
     }

@@ -9,7 +9,7 @@ use crate::nn::{Adam, AdamPlan};
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
 use crate::random::{Purpose, stream};
-use crate::scores::{PairCounts, PairKind, ScoreBlock, Scores};
+use crate::scores::ScoreBlock;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
@@ -233,33 +233,12 @@ fn validation_value(
             let matrix = scorer.scores(parameters, inputs, pairs);
             let n = block.len();
             let block = ScoreBlock::AllPairs { first: 0, n, matrix };
-            sum += value(estimator, pairing.counts(n), block)? * n as f64;
+            sum += estimator.value_and_gradient(&block)?.0 * n as f64;
             count += n;
         }
         return Ok(sum / count as f64);
     }
     let mut joint = scorer.scores(parameters, inputs, validation_pairs(rows));
     let marginal = joint.split_off(rows.len());
-    let counts = PairCounts { joint: joint.len(), marginal: marginal.len() };
-    value(estimator, counts, ScoreBlock::Paired { first: 0, joint, marginal })
-}
-
-/// The value of a fresh objective on these scores.
-fn value(estimator: &Estimator, counts: PairCounts, block: ScoreBlock) -> Result<f64> {
-    let mut objective = estimator.objective(counts)?;
-    let blocks = [block];
-    let scores = Scores(&blocks);
-    if objective.needs_whole_batch() {
-        objective.observe(scores);
-    }
-    let mut total = objective.constant();
-    let mut gradient = Vec::new();
-    scores.visit(|kind, row, scores| {
-        gradient.resize(scores.len(), 0.0);
-        total += match kind {
-            PairKind::Joint => objective.joint(row, scores, &mut gradient),
-            PairKind::Marginal => objective.marginal(row, scores, &mut gradient),
-        };
-    });
-    Ok(total)
+    Ok(estimator.value_and_gradient(&ScoreBlock::Paired { first: 0, joint, marginal })?.0)
 }

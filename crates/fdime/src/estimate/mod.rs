@@ -7,6 +7,7 @@
 
 mod combine;
 mod crossfit;
+mod finding;
 mod fit;
 mod folds;
 mod independence;
@@ -14,6 +15,7 @@ mod inputs;
 mod method;
 mod model;
 mod multiple;
+mod pair;
 mod plan;
 mod progress;
 mod recipe;
@@ -22,6 +24,7 @@ mod saved;
 mod scaling;
 mod verdict;
 
+pub use finding::{Finding, short_p};
 pub use fit::{CurvePoint, Fitted};
 pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
@@ -29,6 +32,7 @@ pub use inputs::{GaussianReference, InputMap, Inputs};
 pub use method::Method;
 pub use model::{FoldModel, Member};
 pub use multiple::benjamini_hochberg;
+pub use pair::PairFinding;
 pub use plan::{Effort, EstimatePlan};
 pub use progress::{Progress, Unwatched};
 pub use recipe::{Portfolio, Recipe, ReferenceKind};

@@ -151,24 +151,8 @@ impl SavedModel {
             _ => Path::new("."),
         };
         let aside = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let json =
-            serde_json::to_vec(&self.description).map_err(|error| fail(error.to_string()))?;
-        std::fs::write(aside.path().join(PLAN), json).map_err(io)?;
-        let bytes: Vec<(String, Vec<u8>)> = self
-            .members()
-            .map(|(saved, member)| {
-                let bytes = member.parameters.iter().flat_map(|value| value.to_le_bytes());
-                (saved.tensor.clone(), bytes.collect())
-            })
-            .collect();
-        let tensors = bytes
-            .iter()
-            .map(|(name, bytes)| {
-                Ok((name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?))
-            })
-            .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
-            .map_err(|error| fail(error.to_string()))?;
-        let critics = serialize(tensors, None).map_err(|error| fail(error.to_string()))?;
+        let (plan, critics) = self.to_bytes().map_err(fail)?;
+        std::fs::write(aside.path().join(PLAN), plan).map_err(io)?;
         std::fs::write(aside.path().join(CRITICS), critics).map_err(io)?;
         #[cfg(unix)]
         {
@@ -192,19 +176,51 @@ impl SavedModel {
         Ok(())
     }
 
+    /// The contents of the two files.
+    pub fn to_bytes(&self) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
+        let plan = serde_json::to_vec(&self.description).map_err(|error| error.to_string())?;
+        let bytes: Vec<(String, Vec<u8>)> = self
+            .members()
+            .map(|(saved, member)| {
+                let bytes = member.parameters.iter().flat_map(|value| value.to_le_bytes());
+                (saved.tensor.clone(), bytes.collect())
+            })
+            .collect();
+        let tensors = bytes
+            .iter()
+            .map(|(name, bytes)| {
+                Ok((name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?))
+            })
+            .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
+            .map_err(|error| error.to_string())?;
+        let critics = serialize(tensors, None).map_err(|error| error.to_string())?;
+        Ok((plan, critics))
+    }
+
     fn members(&self) -> impl Iterator<Item = (&SavedMember, &Member)> {
         let folds = self.description.folds.iter().zip(&self.models);
         folds.flat_map(|(saved, model)| saved.critics.iter().zip(&model.members))
     }
 
-    /// Reads a folder that [`save`](Self::save) wrote, and scores a made-up row: a plan can be
-    /// damaged in ways that only show when it is used.
+    /// Reads a folder that [`save`](Self::save) wrote.
     pub fn load(folder: &Path) -> Result<Self> {
+        let read = |file: &str| {
+            std::fs::read(folder.join(file)).map_err(|error| Error::Data {
+                file: folder.join(file).display().to_string(),
+                problem: format!("{error}; name a folder written by 'fdime estimate --save'"),
+            })
+        };
+        Self::from_bytes(&read(PLAN)?, &read(CRITICS)?, folder)
+    }
+
+    /// Reads the contents of the two files of a folder, and scores a made-up row: a plan can be
+    /// damaged in ways that only show when it is used.
+    pub fn from_bytes(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
         let damaged = |reason: String| Error::Data {
             file: folder.join(PLAN).display().to_string(),
             problem: format!("the plan does not fit its critics ({reason}); save the model again"),
         };
-        let model = without_panic(|| Self::read(folder)).map_err(damaged)??;
+        let model = without_panic(|| Self::parse(plan, critics, folder)).map_err(damaged)??;
         let made_up = |columns: &[SavedColumn]| -> Vec<Column> {
             let values = |discrete: bool| match discrete {
                 true => Values::Discrete { codes: vec![0], labels: vec!["?".into()] },
@@ -222,18 +238,12 @@ impl SavedModel {
         }
     }
 
-    fn read(folder: &Path) -> Result<Self> {
+    fn parse(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
         let fail = |file: &str, problem: String| Error::Data {
             file: folder.join(file).display().to_string(),
             problem,
         };
-        let read = |file: &str| {
-            std::fs::read(folder.join(file)).map_err(|error| {
-                fail(file, format!("{error}; name a folder written by 'fdime estimate --save'"))
-            })
-        };
-        let (json, bytes) = (read(PLAN)?, read(CRITICS)?);
-        let description: Description = serde_json::from_slice(&json)
+        let description: Description = serde_json::from_slice(plan)
             .map_err(|error| fail(PLAN, format!("not the plan of a saved model: {error}")))?;
         if description.version != env!("CARGO_PKG_VERSION") {
             let problem = format!("saved by version {}; save it again", description.version);
@@ -241,7 +251,7 @@ impl SavedModel {
         }
         let corrupt = |what: String| fail(CRITICS, format!("{what}; save the model again"));
         let tensors =
-            SafeTensors::deserialize(&bytes).map_err(|error| corrupt(error.to_string()))?;
+            SafeTensors::deserialize(critics).map_err(|error| corrupt(error.to_string()))?;
         let member = |saved: &SavedMember| -> Result<Member> {
             let view = tensors.tensor(&saved.tensor).map_err(|error| corrupt(error.to_string()))?;
             let (numbers, rest) = view.data().as_chunks::<4>();

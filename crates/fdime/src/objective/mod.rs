@@ -19,7 +19,7 @@ use crate::link::Link;
 use crate::nats::Nats;
 use crate::numerics::Real;
 use crate::pairing::Pairing;
-use crate::scores::{PairCounts, Scores};
+use crate::scores::{PairCounts, ScoreBlock, Scores};
 use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -196,6 +196,12 @@ impl Estimator {
         })
     }
 
+    /// A fresh objective's value on the scores of one batch, and its gradient in the same shape.
+    pub fn value_and_gradient(&self, scores: &ScoreBlock) -> Result<(f64, ScoreBlock)> {
+        let counts = Scores(std::slice::from_ref(scores)).counts();
+        Ok(value_and_gradient(&mut *self.objective(counts)?, scores))
+    }
+
     /// The estimate of the mutual information from a batch's scores.
     pub fn mutual_information(&self, scores: Scores<'_>) -> Nats {
         self.readout.read(self.link, scores)
@@ -259,6 +265,38 @@ impl FromStr for Estimator {
             }
         }
     }
+}
+
+/// The value of an objective on the scores of one batch, and its gradient in the same shape.
+pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) -> (f64, ScoreBlock) {
+    if objective.needs_whole_batch() {
+        objective.observe(Scores(std::slice::from_ref(scores)));
+    }
+    let mut value = objective.constant();
+    let mut gradient = scores.clone();
+    match (scores, &mut gradient) {
+        (
+            ScoreBlock::Paired { first, joint, marginal },
+            ScoreBlock::Paired { joint: joint_gradient, marginal: marginal_gradient, .. },
+        ) => {
+            value += objective.joint(*first, joint, joint_gradient);
+            value += objective.marginal(*first, marginal, marginal_gradient);
+        }
+        (
+            ScoreBlock::AllPairs { first, n, matrix },
+            ScoreBlock::AllPairs { matrix: gradients, .. },
+        ) => {
+            let rows = matrix.chunks_exact(*n).zip(gradients.chunks_exact_mut(*n));
+            for (row, (scores, gradient)) in (*first..).zip(rows) {
+                let (left, right) = (..row, row + 1..);
+                value += objective.joint(row, &scores[row..=row], &mut gradient[row..=row]);
+                value += objective.marginal(row, &scores[left], &mut gradient[left]);
+                value += objective.marginal(row, &scores[right.clone()], &mut gradient[right]);
+            }
+        }
+        _ => unreachable!("a clone has the shape of what it was cloned from"),
+    }
+    (value, gradient)
 }
 
 /// The part `E_joint[l]` of a value, for a run of joint scores.

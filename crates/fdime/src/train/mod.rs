@@ -5,6 +5,7 @@ mod njee;
 mod observer;
 mod plan;
 mod recorder;
+mod staircase;
 mod trace;
 mod trainer;
 
@@ -12,5 +13,6 @@ pub use log::{LoggedRun, RunLog};
 pub use observer::{Observer, silent};
 pub use plan::{RunPlan, Schedule};
 pub(crate) use recorder::Recorder;
+pub use staircase::{StaircaseOptions, StaircasePlan};
 pub use trace::{Ending, LevelSummary, RunsSummary, StepRecord, Trace, summarise_runs};
 pub use trainer::{Setup, Trainer};

@@ -1,0 +1,269 @@
+//! Building blocks for researchers: divergences, objectives, scenarios.
+
+use crate::failure::{exception, guarded};
+use fdime::names::Entries;
+use fdime::objective::{Objective as Maximised, value_and_gradient};
+use fdime::random::{Purpose, stream};
+use fdime::scores::{PairCounts, ScoreBlock, Scores};
+use fdime::{
+    Divergence as Generator, Estimator, Level, PairSource, Pairing, Scenario as Distribution,
+    ScenarioPlan, bmi_suite,
+};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// An f-divergence.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Divergence {
+    generator: Generator,
+}
+
+impl Divergence {
+    fn map<'py>(
+        &self,
+        values: &PyReadonlyArray1<'py, f64>,
+        py: Python<'py>,
+        function: impl Fn(&Generator, f64) -> f64,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let values = values.as_array();
+        let mapped =
+            guarded(|| Ok(values.iter().map(|v| function(&self.generator, *v)).collect()))?;
+        Ok(PyArray1::from_vec(py, mapped))
+    }
+}
+
+type Numbers<'py> = PyReadonlyArray1<'py, f64>;
+type NewNumbers<'py> = PyResult<Bound<'py, PyArray1<f64>>>;
+
+#[pymethods]
+impl Divergence {
+    /// By its name, or `f:` and an expression in u.
+    #[new]
+    fn new(name: &str) -> PyResult<Self> {
+        Ok(Divergence { generator: guarded(|| name.parse())? })
+    }
+
+    #[getter]
+    fn name(&self) -> String {
+        self.generator.to_string()
+    }
+
+    #[getter]
+    fn title(&self) -> &'static str {
+        self.generator.title()
+    }
+
+    #[getter]
+    fn formula(&self) -> String {
+        self.generator.formula()
+    }
+
+    /// What was changed about f, if anything.
+    #[getter]
+    fn notice(&self) -> Option<String> {
+        Estimator::f_dime(self.generator.clone()).notice()
+    }
+
+    fn f<'py>(&self, py: Python<'py>, u: Numbers<'py>) -> NewNumbers<'py> {
+        self.map(&u, py, Generator::f)
+    }
+
+    fn a<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
+        self.map(&log_ratio, py, Generator::a)
+    }
+
+    fn b<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
+        self.map(&log_ratio, py, Generator::b)
+    }
+
+    fn a_slope<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
+        self.map(&log_ratio, py, Generator::a_slope)
+    }
+
+    fn b_slope<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
+        self.map(&log_ratio, py, Generator::b_slope)
+    }
+}
+
+/// What a critic is trained to maximise, with its memory of past batches (MINE's moving average).
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Objective {
+    estimator: Estimator,
+    state: Mutex<Option<(PairCounts, Box<dyn Maximised>)>>,
+}
+
+/// Scores of all pairs as a square matrix, or of joint and marginal pairs.
+fn scores(joint: &Bound<'_, PyAny>, marginal: Option<&Bound<'_, PyAny>>) -> PyResult<ScoreBlock> {
+    let Some(marginal) = marginal else {
+        let matrix: PyReadonlyArray2<f32> = joint.extract()?;
+        let matrix = matrix.as_array();
+        let n = matrix.nrows();
+        if n < 2 || matrix.ncols() != n {
+            let problem = "scores of all pairs are a square matrix of at least 2 rows";
+            return Err(PyValueError::new_err(problem));
+        }
+        return Ok(ScoreBlock::AllPairs { first: 0, n, matrix: matrix.iter().copied().collect() });
+    };
+    let (joint, marginal): (PyReadonlyArray1<f32>, PyReadonlyArray1<f32>) =
+        (joint.extract()?, marginal.extract()?);
+    let (joint, marginal) = (joint.as_array().to_vec(), marginal.as_array().to_vec());
+    if joint.is_empty() || marginal.is_empty() {
+        return Err(PyValueError::new_err("there are no scores"));
+    }
+    Ok(ScoreBlock::Paired { first: 0, joint, marginal })
+}
+
+fn check_pairing(estimator: &Estimator, scores: &ScoreBlock) -> PyResult<()> {
+    let pairing = match scores {
+        ScoreBlock::AllPairs { .. } => Pairing::AllPairs,
+        ScoreBlock::Paired { .. } => Pairing::Derangement,
+    };
+    guarded(|| estimator.check_pairing(pairing))
+}
+
+#[pymethods]
+impl Objective {
+    #[new]
+    #[pyo3(signature = (estimator, link=None, readout=None))]
+    fn new(estimator: &str, link: Option<&str>, readout: Option<&str>) -> PyResult<Self> {
+        let estimator = guarded(|| {
+            let mut estimator: Estimator = estimator.parse()?;
+            if let Some(link) = link {
+                estimator = estimator.with_link(link.parse()?);
+            }
+            if let Some(readout) = readout {
+                estimator = estimator.with_readout(readout.parse()?);
+            }
+            // NJEE has classifiers in place of a critic, and says so here.
+            estimator.objective(PairCounts { joint: 1, marginal: 1 })?;
+            Ok(estimator)
+        })?;
+        Ok(Objective { estimator, state: Mutex::new(None) })
+    }
+
+    #[getter]
+    fn name(&self) -> String {
+        self.estimator.name().to_string()
+    }
+
+    #[getter]
+    fn link(&self) -> &'static str {
+        self.estimator.link().name()
+    }
+
+    #[getter]
+    fn readout(&self) -> String {
+        self.estimator.readout().to_string()
+    }
+
+    /// Value and gradient, in the shape of the scores.
+    #[pyo3(signature = (joint, marginal=None))]
+    fn value_and_gradient<'py>(
+        &self,
+        py: Python<'py>,
+        joint: &Bound<'py, PyAny>,
+        marginal: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(f64, Vec<Bound<'py, PyAny>>)> {
+        let scores = scores(joint, marginal)?;
+        check_pairing(&self.estimator, &scores)?;
+        let counts = Scores(std::slice::from_ref(&scores)).counts();
+        let mut state = self.state.lock().unwrap_or_else(|error| error.into_inner());
+        let (value, gradient) = guarded(|| {
+            if state.as_ref().is_none_or(|(known, _)| *known != counts) {
+                *state = Some((counts, self.estimator.objective(counts)?));
+            }
+            let Some((_, objective)) = &mut *state else { unreachable!("it was just made") };
+            Ok(value_and_gradient(&mut **objective, &scores))
+        })?;
+        let gradients = match gradient {
+            ScoreBlock::AllPairs { n, matrix, .. } => {
+                vec![PyArray1::from_vec(py, matrix).reshape([n, n])?.into_any()]
+            }
+            ScoreBlock::Paired { joint, marginal, .. } => {
+                [joint, marginal].map(|part| PyArray1::from_vec(py, part).into_any()).into()
+            }
+        };
+        Ok((value, gradients))
+    }
+
+    /// The mutual information read off scores.
+    #[pyo3(signature = (joint, marginal=None))]
+    fn mutual_information(
+        &self,
+        joint: &Bound<'_, PyAny>,
+        marginal: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<f64> {
+        let scores = scores(joint, marginal)?;
+        check_pairing(&self.estimator, &scores)?;
+        guarded(|| Ok(self.estimator.mutual_information(Scores(&[scores])).0))
+    }
+}
+
+/// A distribution with known mutual information.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Scenario {
+    distribution: Distribution,
+}
+
+type Sample<'py> =
+    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
+
+#[pymethods]
+impl Scenario {
+    #[new]
+    fn new(name: &str, dim: usize, level: &str) -> PyResult<Self> {
+        let made = || ScenarioPlan::new(name, dim)?.at(level.parse::<Level>()?);
+        Ok(Scenario { distribution: guarded(made)? })
+    }
+
+    #[getter]
+    fn mutual_information(&self) -> f64 {
+        self.distribution.mutual_information().0
+    }
+
+    #[getter]
+    fn dims(&self) -> (usize, usize) {
+        self.distribution.dims()
+    }
+
+    /// x, y and the exact log ratio of every row.
+    fn sample<'py>(&self, py: Python<'py>, n: usize, seed: u64) -> PyResult<Sample<'py>> {
+        let (x_dim, y_dim) = self.distribution.dims();
+        let (x, y, ratios) = py.detach(|| {
+            guarded(|| {
+                let mut rng = stream(seed, Purpose::Data, 0, 0);
+                let (mut x, mut y, mut ratios) = (Vec::new(), Vec::new(), Vec::with_capacity(n));
+                let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
+                for _ in 0..n {
+                    ratios.push(self.distribution.draw(&mut rng, &mut x_row, &mut y_row));
+                    x.extend_from_slice(&x_row);
+                    y.extend_from_slice(&y_row);
+                }
+                Ok((x, y, ratios))
+            })
+        })?;
+        let table = |values: Vec<f64>, dim| PyArray1::from_vec(py, values).reshape([n, dim]);
+        Ok((table(x, x_dim)?, table(y, y_dim)?, PyArray1::from_vec(py, ratios)))
+    }
+}
+
+/// Name, scenario, dimension and level of the 40 tasks of the benchmark.
+#[pyfunction]
+pub fn suite() -> PyResult<Vec<(String, String, usize, String)>> {
+    let tasks = bmi_suite().map_err(exception)?;
+    Ok(tasks
+        .into_iter()
+        .map(|task| (task.name, task.plan.name.to_string(), task.plan.dim, task.level.to_string()))
+        .collect())
+}
+
+/// Every name that something answers to, with a description, by what it names.
+#[pyfunction]
+pub fn names() -> BTreeMap<&'static str, BTreeMap<String, String>> {
+    let sections = fdime::names::sections().into_iter();
+    let named = |entries: Entries| entries.into_iter().filter(|(name, _)| !name.is_empty());
+    sections.map(|(section, entries)| (section, named(entries).collect())).collect()
+}

@@ -1,0 +1,186 @@
+//! Columns from Python's arrays and from other libraries' memory.
+
+use crate::failure::exception;
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{RecordBatch, RecordBatchIterator, make_array};
+use fdime::data::{Column, Frame, MISSING, Values, read_batches};
+use numpy::ndarray::ArrayView1;
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// Columns of equal length, numbers or categories.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Table {
+    pub(crate) frame: Arc<Frame>,
+}
+
+/// Numbers with NaN for missing ones.
+fn continuous<T: Copy + Into<f64>>(name: &str, values: ArrayView1<T>) -> PyResult<Column> {
+    let values: Vec<f64> = values.iter().map(|value| (*value).into()).collect();
+    if let Some(row) = values.iter().position(|value| value.is_infinite()) {
+        return Err(PyValueError::new_err(format!(
+            "column '{name}' has an infinite value in row {}; remove it",
+            row + 1
+        )));
+    }
+    Ok(Column { name: name.into(), values: Values::Continuous(values) })
+}
+
+/// One column: an array of float64 or float32, or (codes, labels) with -1 for a missing value.
+fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Column> {
+    if let Ok(array) = values.extract::<PyReadonlyArray1<f64>>() {
+        return continuous(name, array.as_array());
+    }
+    if let Ok(array) = values.extract::<PyReadonlyArray1<f32>>() {
+        return continuous(name, array.as_array());
+    }
+    let (codes, labels): (PyReadonlyArray1<i64>, Vec<String>) = values.extract()?;
+    let code = |code: &i64| match usize::try_from(*code) {
+        Ok(code) if code < labels.len() => Ok(code as u32),
+        Ok(code) => {
+            Err(PyValueError::new_err(format!("column '{name}': there is no label {code}")))
+        }
+        Err(_) => Ok(MISSING),
+    };
+    let codes = codes.as_array().iter().map(code).collect::<PyResult<_>>()?;
+    Ok(Column { name: name.into(), values: Values::Discrete { codes, labels } })
+}
+
+impl Table {
+    fn of(columns: Vec<Column>) -> PyResult<Self> {
+        let frame = Frame::new(columns).map_err(PyValueError::new_err)?;
+        Ok(Table { frame: Arc::new(frame) })
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// From one-dimensional columns: see `column`.
+    #[new]
+    fn new(names: Vec<String>, columns: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
+        if names.len() != columns.len() {
+            return Err(PyValueError::new_err("as many names as columns are needed"));
+        }
+        Self::of(
+            names.iter().zip(&columns).map(|(name, c)| column(name, c)).collect::<PyResult<_>>()?,
+        )
+    }
+
+    /// From the columns of a matrix of float64 or float32, whatever its strides.
+    #[staticmethod]
+    fn from_matrix(names: Vec<String>, matrix: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let named = |columns: usize| {
+            if names.len() == columns {
+                return Ok(names.iter());
+            }
+            Err(PyValueError::new_err("as many names as columns are needed"))
+        };
+        if let Ok(matrix) = matrix.extract::<PyReadonlyArray2<f64>>() {
+            let columns = matrix.as_array();
+            let columns = named(columns.ncols())?.zip(columns.columns());
+            return Self::of(columns.map(|(n, c)| continuous(n, c)).collect::<PyResult<_>>()?);
+        }
+        let matrix: PyReadonlyArray2<f32> = matrix.extract()?;
+        let columns = matrix.as_array();
+        let columns = named(columns.ncols())?.zip(columns.columns());
+        Self::of(columns.map(|(n, c)| continuous(n, c)).collect::<PyResult<_>>()?)
+    }
+
+    /// From anything with the Arrow PyCapsule interface: columns are read where they lie.
+    #[staticmethod]
+    fn from_arrow(source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let frame = if source.hasattr("__arrow_c_stream__")? {
+            let capsule = source.call_method0("__arrow_c_stream__")?;
+            let pointer = pointer::<FFI_ArrowArrayStream>(&capsule, c"arrow_array_stream")?;
+            // SAFETY: the interface says that a capsule of this name holds a valid stream, which
+            // its consumer may move out; from_raw leaves a released one behind.
+            let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer) };
+            let reader = RecordBatchStreamReader::try_new(stream)
+                .map_err(|error| PyTypeError::new_err(format!("not a table: {error}")))?;
+            read_batches(reader, "the Arrow table")
+        } else {
+            let capsules = source.call_method0("__arrow_c_array__")?;
+            let capsules = capsules.cast_into::<PyTuple>()?;
+            let schema = pointer::<FFI_ArrowSchema>(&capsules.get_item(0)?, c"arrow_schema")?;
+            let array = pointer::<FFI_ArrowArray>(&capsules.get_item(1)?, c"arrow_array")?;
+            // SAFETY: as above; both are moved out of their capsules together.
+            let data = unsafe {
+                from_ffi(FFI_ArrowArray::from_raw(array), &FFI_ArrowSchema::from_raw(schema))
+            };
+            let data =
+                data.map_err(|error| PyTypeError::new_err(format!("not a table: {error}")))?;
+            let array = make_array(data);
+            let Some(columns) = array.as_struct_opt() else {
+                return Err(PyTypeError::new_err("not a table, but an array"));
+            };
+            let batch = RecordBatch::from(columns);
+            let schema = batch.schema();
+            read_batches(RecordBatchIterator::new([Ok(batch)], schema), "the Arrow table")
+        };
+        Ok(Table { frame: Arc::new(frame.map_err(exception)?) })
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.frame.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// The number of rows.
+    #[getter]
+    fn rows(&self) -> usize {
+        self.frame.rows
+    }
+
+    /// Whether each column holds categories.
+    #[getter]
+    fn discrete(&self) -> Vec<bool> {
+        let columns = self.frame.columns.iter();
+        columns.map(|column| matches!(column.values, Values::Discrete { .. })).collect()
+    }
+
+    /// What differs for other columns.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.frame.fingerprint()
+    }
+
+    /// Some of the columns, in this order.
+    fn select(&self, positions: Vec<usize>) -> PyResult<Self> {
+        let pick = |position: usize| {
+            let column = self.frame.columns.get(position).cloned();
+            column.ok_or_else(|| PyValueError::new_err(format!("there is no column {position}")))
+        };
+        Self::of(positions.into_iter().map(pick).collect::<PyResult<_>>()?)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts<'py>)> {
+        let py = slf.py();
+        let columns = slf.get().frame.columns.iter().map(|column| {
+            Ok(match &column.values {
+                Values::Continuous(values) => PyArray1::from_slice(py, values).into_any(),
+                Values::Discrete { codes, labels } => {
+                    let code = |code: &u32| if *code == MISSING { -1 } else { i64::from(*code) };
+                    let codes = PyArray1::from_vec(py, codes.iter().map(code).collect());
+                    (codes, labels.clone()).into_pyobject(py)?.into_any()
+                }
+            })
+        });
+        let columns = columns.collect::<PyResult<_>>()?;
+        Ok((slf.get_type().into_any(), (slf.get().names(), columns)))
+    }
+}
+
+type Parts<'py> = (Vec<String>, Vec<Bound<'py, PyAny>>);
+
+/// What a capsule of the Arrow interface points to.
+fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<*mut T> {
+    let capsule = capsule.cast::<PyCapsule>()?;
+    Ok(capsule.pointer_checked(Some(name))?.as_ptr().cast())
+}

@@ -1,0 +1,208 @@
+//! A staircase of several estimators.
+
+use super::{RunPlan, Schedule};
+use crate::critic::{CriticKind, CriticPlan};
+use crate::error::{Result, invalid};
+use crate::nn::AdamPlan;
+use crate::objective::Estimator;
+use crate::pairing::Pairing;
+use crate::scenario::{Level, ScenarioPlan};
+use serde::{Deserialize, Serialize};
+
+/// Several estimators and seeds with all else equal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StaircasePlan {
+    /// Where samples come from.
+    pub scenario: ScenarioPlan,
+    /// What is compared.
+    pub estimators: Vec<Estimator>,
+    /// The network.
+    pub critic: CriticPlan,
+    /// How marginal pairs are made.
+    pub pairing: Pairing,
+    /// Joint samples in a step.
+    pub batch: usize,
+    /// What is sampled when.
+    pub schedule: Schedule,
+    /// The optimiser.
+    pub optimizer: AdamPlan,
+    /// The seed of the first run; those that follow count up.
+    pub seed: u64,
+    /// Runs of each estimator.
+    #[serde(default = "one")]
+    pub runs: usize,
+    /// Iterations at the end of each level that are summarised.
+    #[serde(default = "paper_window")]
+    pub last: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn paper_window() -> usize {
+    1000
+}
+
+const MOST_RUNS: usize = 100_000;
+
+/// What a user asks for, by the names users know; everything else stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "each is the part of the plan that has its name")]
+pub struct StaircaseOptions {
+    pub scenario: Option<String>,
+    pub dim: Option<usize>,
+    pub estimators: Option<Vec<String>>,
+    pub link: Option<String>,
+    pub readout: Option<String>,
+    pub critic: Option<String>,
+    pub pairing: Option<String>,
+    pub hidden: Option<Vec<usize>>,
+    pub embedding: Option<usize>,
+    pub activation: Option<String>,
+    pub levels: Option<Vec<Level>>,
+    pub batch: Option<usize>,
+    pub iterations: Option<usize>,
+    pub learning_rate: Option<f64>,
+    pub seed: Option<u64>,
+    pub runs: Option<usize>,
+    pub last: Option<usize>,
+}
+
+impl StaircasePlan {
+    /// The paper's staircase with the three f-DIME estimators and the deranged critic.
+    pub fn paper(scenario: &str) -> Result<Self> {
+        let one_dimensional = scenario.contains("swiss-roll");
+        let scenario = ScenarioPlan::new(scenario, if one_dimensional { 1 } else { 20 })?;
+        let (_, hidden) = CriticPlan::PRESETS[0];
+        let critic = CriticPlan::new(CriticKind::Deranged, hidden);
+        let estimators = ["kl-dime", "gan-dime", "hd-dime"].map(str::parse).into_iter();
+        let estimators = estimators.collect::<Result<Vec<Estimator>>>()?;
+        let first = RunPlan::new(scenario, estimators[0].clone(), critic);
+        Ok(StaircasePlan { estimators, ..first.into() })
+    }
+
+    /// The plan, or the paper's where there is none, with what the options ask for.
+    pub fn new(plan: Option<Self>, options: &StaircaseOptions) -> Result<Self> {
+        let scenario = options.scenario.as_deref();
+        let mut plan = match plan {
+            Some(plan) => plan,
+            None => StaircasePlan::paper(scenario.unwrap_or("gaussian"))?,
+        };
+        if let Some(name) = scenario {
+            plan.scenario.name = name.parse()?;
+            plan.schedule.levels = plan.scenario.default_levels();
+        }
+        plan.scenario.dim = options.dim.unwrap_or(plan.scenario.dim);
+        if let Some(names) = &options.estimators {
+            plan.estimators = names.iter().map(|name| name.parse()).collect::<Result<_>>()?;
+        }
+        let estimators = plan.estimators.into_iter();
+        plan.estimators = match &options.link {
+            Some(link) => {
+                let link = link.parse()?;
+                estimators.map(|estimator| estimator.with_link(link)).collect()
+            }
+            None => estimators.collect(),
+        };
+        if let Some(readout) = &options.readout {
+            let readout = readout.parse()?;
+            let estimators = plan.estimators.into_iter();
+            plan.estimators = estimators.map(|e| e.with_readout(readout)).collect();
+        }
+        if let Some(critic) = &options.critic {
+            plan.critic.kind = critic.parse()?;
+            plan.pairing = plan.critic.kind.default_pairing();
+        }
+        if let Some(pairing) = &options.pairing {
+            plan.pairing = pairing.parse()?;
+        }
+        if let Some(hidden) = &options.hidden {
+            plan.critic.hidden.clone_from(hidden);
+        }
+        plan.critic.embedding = options.embedding.unwrap_or(plan.critic.embedding);
+        if let Some(activation) = &options.activation {
+            plan.critic.activation = activation.parse()?;
+        }
+        if let Some(levels) = &options.levels {
+            plan.schedule.levels.clone_from(levels);
+        }
+        plan.batch = options.batch.unwrap_or(plan.batch);
+        plan.schedule.iterations = options.iterations.unwrap_or(plan.schedule.iterations);
+        let learning_rate = options.learning_rate.unwrap_or(plan.optimizer.learning_rate);
+        plan.optimizer.learning_rate = learning_rate;
+        plan.seed = options.seed.unwrap_or(plan.seed);
+        plan.runs = options.runs.unwrap_or(plan.runs);
+        plan.last = options.last.unwrap_or(plan.last);
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// A plan, the plan of a single run, or the JSON of an earlier run, which holds its plan.
+    pub fn from_json(text: &str) -> std::result::Result<Self, String> {
+        let mut value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+        if let Some(plan) = value.get_mut("plan") {
+            value = plan.take();
+        }
+        let plan = if value.get("estimator").is_some() {
+            serde_json::from_value::<RunPlan>(value).map(StaircasePlan::from)
+        } else {
+            serde_json::from_value(value)
+        };
+        plan.map_err(|error| format!("not a staircase plan: {error}"))
+    }
+
+    /// Refuses what cannot be run, naming the parameter.
+    pub fn check(&self) -> Result<()> {
+        if !(1..=MOST_RUNS).contains(&self.runs) {
+            return Err(invalid("runs", self.runs, format!("between 1 and {MOST_RUNS}")));
+        }
+        if self.last == 0 {
+            return Err(invalid("last", 0, "at least one iteration"));
+        }
+        if self.estimators.is_empty() {
+            return Err(invalid("estimator", "[]", "at least one, e.g. gan-dime"));
+        }
+        self.estimators.iter().try_for_each(|estimator| self.run_plan(estimator, 0).check())
+    }
+
+    /// A run of one estimator.
+    fn run_plan(&self, estimator: &Estimator, index: usize) -> RunPlan {
+        RunPlan {
+            scenario: self.scenario.clone(),
+            estimator: estimator.clone(),
+            critic: self.critic.clone(),
+            pairing: self.pairing,
+            batch: self.batch,
+            schedule: self.schedule.clone(),
+            optimizer: self.optimizer,
+            seed: self.seed.wrapping_add(index as u64),
+        }
+    }
+
+    /// The runs of the first estimator, then those of the second, and so on.
+    pub fn run_plans(&self) -> Vec<RunPlan> {
+        let runs = |estimator| (0..self.runs).map(move |index| self.run_plan(estimator, index));
+        self.estimators.iter().flat_map(runs).collect()
+    }
+}
+
+impl From<RunPlan> for StaircasePlan {
+    fn from(run: RunPlan) -> Self {
+        StaircasePlan {
+            scenario: run.scenario,
+            estimators: vec![run.estimator],
+            critic: run.critic,
+            pairing: run.pairing,
+            batch: run.batch,
+            schedule: run.schedule,
+            optimizer: run.optimizer,
+            seed: run.seed,
+            runs: one(),
+            last: paper_window(),
+        }
+    }
+}
