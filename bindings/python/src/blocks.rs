@@ -1,8 +1,9 @@
 //! Building blocks for researchers: divergences, objectives, scenarios.
 
-use crate::failure::{exception, guarded};
+use crate::failure::{caught, exception, guarded};
+use crate::table::readable;
 use fdime::names::Entries;
-use fdime::objective::{Objective as Maximised, value_and_gradient};
+use fdime::objective::{Cost, Objective as Maximised, value_and_gradient};
 use fdime::random::{Purpose, stream};
 use fdime::scores::{PairCounts, ScoreBlock, Scores};
 use fdime::{
@@ -24,18 +25,17 @@ pub struct Divergence {
 impl Divergence {
     fn map<'py>(
         &self,
-        values: &PyReadonlyArray1<'py, f64>,
-        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
         function: impl Fn(&Generator, f64) -> f64,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let values = values.as_array();
-        let mapped =
-            guarded(|| Ok(values.iter().map(|v| function(&self.generator, *v)).collect()))?;
-        Ok(PyArray1::from_vec(py, mapped))
+    ) -> NewNumbers<'py> {
+        caught(|| {
+            let array: PyReadonlyArray1<f64> = readable(values)?.extract()?;
+            let mapped = array.as_array().iter().map(|v| function(&self.generator, *v)).collect();
+            Ok(PyArray1::from_vec(values.py(), mapped))
+        })
     }
 }
 
-type Numbers<'py> = PyReadonlyArray1<'py, f64>;
 type NewNumbers<'py> = PyResult<Bound<'py, PyArray1<f64>>>;
 
 #[pymethods]
@@ -67,24 +67,24 @@ impl Divergence {
         Estimator::f_dime(self.generator.clone()).notice()
     }
 
-    fn f<'py>(&self, py: Python<'py>, u: Numbers<'py>) -> NewNumbers<'py> {
-        self.map(&u, py, Generator::f)
+    fn f<'py>(&self, u: &Bound<'py, PyAny>) -> NewNumbers<'py> {
+        self.map(u, Generator::f)
     }
 
-    fn a<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
-        self.map(&log_ratio, py, Generator::a)
+    fn a<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
+        self.map(log_ratio, Generator::a)
     }
 
-    fn b<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
-        self.map(&log_ratio, py, Generator::b)
+    fn b<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
+        self.map(log_ratio, Generator::b)
     }
 
-    fn a_slope<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
-        self.map(&log_ratio, py, Generator::a_slope)
+    fn a_slope<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
+        self.map(log_ratio, Generator::a_slope)
     }
 
-    fn b_slope<'py>(&self, py: Python<'py>, log_ratio: Numbers<'py>) -> NewNumbers<'py> {
-        self.map(&log_ratio, py, Generator::b_slope)
+    fn b_slope<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
+        self.map(log_ratio, Generator::b_slope)
     }
 }
 
@@ -98,7 +98,7 @@ pub struct Objective {
 /// Scores of all pairs as a square matrix, or of joint and marginal pairs.
 fn scores(joint: &Bound<'_, PyAny>, marginal: Option<&Bound<'_, PyAny>>) -> PyResult<ScoreBlock> {
     let Some(marginal) = marginal else {
-        let matrix: PyReadonlyArray2<f32> = joint.extract()?;
+        let matrix: PyReadonlyArray2<f32> = readable(joint)?.extract()?;
         let matrix = matrix.as_array();
         let n = matrix.nrows();
         if n < 2 || matrix.ncols() != n {
@@ -108,7 +108,7 @@ fn scores(joint: &Bound<'_, PyAny>, marginal: Option<&Bound<'_, PyAny>>) -> PyRe
         return Ok(ScoreBlock::AllPairs { first: 0, n, matrix: matrix.iter().copied().collect() });
     };
     let (joint, marginal): (PyReadonlyArray1<f32>, PyReadonlyArray1<f32>) =
-        (joint.extract()?, marginal.extract()?);
+        (readable(joint)?.extract()?, readable(marginal)?.extract()?);
     let (joint, marginal) = (joint.as_array().to_vec(), marginal.as_array().to_vec());
     if joint.is_empty() || marginal.is_empty() {
         return Err(PyValueError::new_err("there are no scores"));
@@ -149,6 +149,18 @@ impl Objective {
         self.estimator.name().to_string()
     }
 
+    /// What is maximised: `f:` and a divergence, `moving-average`, `clipped-TAU` or `info-nce`.
+    #[getter]
+    fn cost(&self) -> String {
+        match self.estimator.cost() {
+            Cost::FDivergence(divergence) => format!("f:{divergence}"),
+            Cost::MovingAverage => "moving-average".into(),
+            Cost::Clipped { tau } => format!("clipped-{tau}"),
+            Cost::InfoNce => "info-nce".into(),
+            Cost::Classifiers => "classifiers".into(),
+        }
+    }
+
     #[getter]
     fn link(&self) -> &'static str {
         self.estimator.link().name()
@@ -167,7 +179,7 @@ impl Objective {
         joint: &Bound<'py, PyAny>,
         marginal: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(f64, Vec<Bound<'py, PyAny>>)> {
-        let scores = scores(joint, marginal)?;
+        let scores = caught(|| scores(joint, marginal))?;
         check_pairing(&self.estimator, &scores)?;
         let counts = Scores(std::slice::from_ref(&scores)).counts();
         let mut state = self.state.lock().unwrap_or_else(|error| error.into_inner());
@@ -196,7 +208,7 @@ impl Objective {
         joint: &Bound<'_, PyAny>,
         marginal: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<f64> {
-        let scores = scores(joint, marginal)?;
+        let scores = caught(|| scores(joint, marginal))?;
         check_pairing(&self.estimator, &scores)?;
         guarded(|| Ok(self.estimator.mutual_information(Scores(&[scores])).0))
     }

@@ -4,9 +4,7 @@ use crate::failure::{guarded, json, parsed};
 use crate::table::Table;
 use crate::watch::watched;
 use crate::words::for_python;
-use fdime::data::{
-    Column, ConstantColumns, Frame, MissingRows, PairTable, Reading, pairs_of, scoring_pairs,
-};
+use fdime::data::{Column, ConstantColumns, Frame, MissingRows, PairTable, Reading, scoring_pairs};
 use fdime::estimate::{
     EstimatePlan, Finding, PairFinding, RowOrder, SavedColumn, SavedModel, estimate as estimate_of,
 };
@@ -21,8 +19,8 @@ use std::time::Instant;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Options {
-    discrete: Option<String>,
-    numeric: Option<String>,
+    discrete: Vec<String>,
+    numeric: Vec<String>,
     missing: String,
     constant: String,
 }
@@ -45,10 +43,9 @@ impl Options {
     fn reading(&self) -> PyResult<Reading<'_>> {
         let drop_constant = drops("constant", &self.constant)?;
         Ok(Reading {
-            discrete: self.discrete.as_deref(),
-            numeric: self.numeric.as_deref(),
             missing: missing_rows(&self.missing)?,
             constant: if drop_constant { ConstantColumns::Drop } else { ConstantColumns::Refuse },
+            ..Reading::default()
         })
     }
 }
@@ -88,12 +85,15 @@ fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
     Frame::new(columns).map_err(PyValueError::new_err)
 }
 
-fn pair_table(x: &Frame, y: &Frame, reading: &Reading) -> PyResult<PairTable> {
+/// Both sides, with columns as numbers or categories as asked for, and their complete rows.
+fn pair_table(x: &Frame, y: &Frame, options: &Options) -> PyResult<PairTable> {
     let frame = side_by_side(x, y)?;
+    let reading = options.reading()?;
+    let [discrete, numeric] = [&options.discrete, &options.numeric]
+        .map(|selectors| selectors.iter().map(String::as_str).collect::<Vec<_>>());
     guarded(|| {
-        let frame = frame.typed(reading, "x and y")?;
-        let (x, y) = (0..x.columns.len(), x.columns.len()..frame.columns.len());
-        pairs_of(&frame, &x.collect::<Vec<_>>(), &y.collect::<Vec<_>>(), reading)
+        let frame = frame.typed(&discrete, &numeric, "x and y")?;
+        frame.into_pairs(x.columns.len(), &reading, "x and y")
     })
 }
 
@@ -117,7 +117,7 @@ pub fn estimate<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan: EstimatePlan = parsed(plan, "plan")?;
     let start = Instant::now();
-    let table = pair_table(&x.get().frame, &y.get().frame, &options.reading()?)?;
+    let table = pair_table(&x.get().frame, &y.get().frame, &options)?;
     let mut result =
         watched(py, threads, watch, |watch| estimate_of(&table.x, &table.y, &plan, watch))?;
     for reason in &mut result.verdict.reasons {
@@ -154,7 +154,6 @@ pub fn pair(
     let reading = options.reading()?;
     let (left, right) = (&x.1.get().frame, &y.1.get().frame);
     let frame = side_by_side(left, right)?;
-    let frame = guarded(|| frame.typed(&reading, "the table"))?;
     let columns: Vec<usize> = (0..frame.columns.len()).collect();
     let (of_x, of_y) = columns.split_at(left.columns.len());
     let mut finding = watched(py, threads, None, |watch| {
@@ -234,11 +233,11 @@ impl Model {
         Ok(Model { model })
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, [Bound<'py, PyBytes>; 2])> {
-        let bytes = slf.get().model.to_bytes().map_err(PyRuntimeError::new_err)?;
-        let [plan, critics] = [bytes.0, bytes.1].map(|bytes| PyBytes::new(slf.py(), &bytes));
-        Ok((slf.getattr("from_bytes")?, [plan, critics]))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bytes<'py>)> {
+        let (plan, critics) = slf.get().model.to_bytes().map_err(PyRuntimeError::new_err)?;
+        let bytes = |bytes: Vec<u8>| PyBytes::new(slf.py(), &bytes);
+        Ok((slf.getattr("from_bytes")?, (bytes(plan), bytes(critics))))
     }
 }
+
+type Bytes<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);

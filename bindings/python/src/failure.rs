@@ -26,7 +26,7 @@ pub fn exception(error: Error) -> PyErr {
             format!("{}={value} does not go with {other}: {reason}", argument(parameter))
         }
         Error::UnknownName { kind, .. } => {
-            format!("{}: {error}; fdime.names() lists all names", argument(kind))
+            format!("{}: {error} (fdime.names() lists all names)", argument(kind))
         }
         Error::InvalidDivergence { .. } => format!("estimator: {error}"),
         error => error.to_string(),
@@ -58,10 +58,12 @@ pub fn bug(payload: &(dyn std::any::Any + Send)) -> PyErr {
     PyRuntimeError::new_err(format!("internal error, please report it: {text}"))
 }
 
-/// Runs something short; a panic becomes a `RuntimeError`.
+/// Runs something short of the library; a panic becomes a `RuntimeError`.
 pub fn guarded<T>(work: impl FnOnce() -> fdime::Result<T>) -> PyResult<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(exception),
-        Err(payload) => Err(bug(&*payload)),
-    }
+    caught(|| work().map_err(exception))
+}
+
+/// Runs something short; a panic becomes a `RuntimeError`.
+pub fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(bug(&*payload)))
 }

@@ -1,10 +1,12 @@
 //! The library speaks of the command line's flags; Python has arguments in their place.
 
 /// `--missing drop` becomes `missing='drop'`, `--blocks` becomes `blocks`; the advice to leave a
-/// column out with `'!name'`, a selector of the command line, loses its example.
+/// column out with `'!name'`, a selector of the command line, loses its example. A value that is not
+/// there is a NaN.
 pub fn for_python(text: &str) -> String {
+    let text = text.replace("has no value in row", "has no value (NaN) in row");
     let mut said = String::with_capacity(text.len());
-    let mut rest = text;
+    let mut rest = text.as_str();
     while let Some(at) = rest.find("--").into_iter().chain(rest.find(" with '!")).min() {
         let (before, here) = rest.split_at(at);
         let ended = before.ends_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_');

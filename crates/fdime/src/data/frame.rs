@@ -82,6 +82,18 @@ impl Column {
     pub fn is_missing(&self, row: usize) -> bool {
         self.values.is_missing(row)
     }
+
+    /// Whether all rows that have a value have the same.
+    pub fn is_constant(&self) -> bool {
+        match &self.values {
+            Values::Continuous(values) => {
+                let mut present = values.iter().filter(|value| !value.is_nan());
+                let first = present.next();
+                present.all(|value| Some(value) == first)
+            }
+            Values::Discrete { labels, .. } => labels.len() <= 1,
+        }
+    }
 }
 
 impl Values {

@@ -118,7 +118,7 @@ pub fn load_frame(
     wanted.retain(|index| seen.insert(*index));
     let mut frame = read_typed(opened, &wanted, reading)?;
     if reading.constant == ConstantColumns::Drop {
-        let varies: Vec<bool> = frame.columns.iter().map(|column| !is_constant(column)).collect();
+        let varies: Vec<bool> = frame.columns.iter().map(|column| !column.is_constant()).collect();
         let keep = |place: usize| varies[place];
         wanted = (0..wanted.len()).filter(|place| keep(*place)).map(|p| wanted[p]).collect();
         let mut place = 0..varies.len();
@@ -199,7 +199,8 @@ pub fn scoring_pairs(
 /// Reads columns and sees to it that they are numbers or categories as asked for.
 fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
-    let kinds = Kinds::new(opened.names(), reading).map_err(|error| data_error(&file, error))?;
+    let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
+    let kinds = kinds.map_err(|error| data_error(&file, error))?;
     let mut frame = opened.read(wanted)?;
     for (column, index) in frame.columns.iter_mut().zip(wanted) {
         kinds.apply(*index, column).map_err(|problem| data_error(&file, problem))?;
@@ -214,13 +215,13 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn new(names: &[String], reading: &Reading) -> Result<Self> {
-        let choose = |selector: Option<&str>, role: &str| match selector {
-            Some(selector) => select(names, selector, role),
-            None => Ok(Vec::new()),
+    fn new(names: &[String], discrete: &[&str], numeric: &[&str]) -> Result<Self> {
+        let choose = |selectors: &[&str], role: &str| -> Result<Vec<usize>> {
+            let chosen = selectors.iter().map(|selector| select(names, selector, role));
+            Ok(chosen.collect::<Result<Vec<_>>>()?.concat())
         };
-        let discrete = choose(reading.discrete, "--discrete")?;
-        let numeric = choose(reading.numeric, "--numeric")?;
+        let discrete = choose(discrete, "--discrete")?;
+        let numeric = choose(numeric, "--numeric")?;
         match numeric.iter().find(|index| discrete.contains(index)) {
             Some(both) => Err(Error::Selection {
                 role: "--discrete".into(),
@@ -243,15 +244,21 @@ impl Kinds {
 }
 
 impl Frame {
-    /// Sees to it that columns are numbers or categories as asked for; `name` is what the table is
-    /// called in errors.
-    pub fn typed(mut self, reading: &Reading, name: &str) -> Result<Self> {
+    /// Sees to it that the columns of these selectors are categories or numbers; `name` is what the
+    /// table is called in errors.
+    pub fn typed(mut self, discrete: &[&str], numeric: &[&str], name: &str) -> Result<Self> {
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
-        let kinds = Kinds::new(&names, reading).map_err(|error| data_error(name, error))?;
+        let kinds =
+            Kinds::new(&names, discrete, numeric).map_err(|error| data_error(name, error))?;
         for (index, column) in self.columns.iter_mut().enumerate() {
             kinds.apply(index, column).map_err(|problem| data_error(name, problem))?;
         }
         Ok(self)
+    }
+
+    /// The pairs between the first `x` columns and all others.
+    pub fn into_pairs(self, x: usize, reading: &Reading, name: &str) -> Result<PairTable> {
+        complete(self.columns, x, self.rows, reading).map_err(|problem| data_error(name, problem))
     }
 }
 
@@ -268,7 +275,7 @@ fn complete(
     let mut y = columns.split_off(x);
     if reading.constant == ConstantColumns::Drop {
         for (side, name) in [(&mut columns, "x"), (&mut y, "y")] {
-            side.retain(|column| !is_constant(column));
+            side.retain(|column| !column.is_constant());
             if side.is_empty() {
                 return Err(format!("every column of {name} has the same value in every row used"));
             }
@@ -338,22 +345,10 @@ fn keep_rows(column: &mut Column, kept: &[usize]) {
     }
 }
 
-/// Whether all rows that have a value have the same.
-fn is_constant(column: &Column) -> bool {
-    match &column.values {
-        Values::Continuous(values) => {
-            let mut present = values.iter().filter(|value| !value.is_nan());
-            let first = present.next();
-            present.all(|value| Some(value) == first)
-        }
-        Values::Discrete { labels, .. } => labels.len() <= 1,
-    }
-}
-
 /// Refuses columns that say nothing, or that name the rows.
 fn check(column: &Column, rows: usize) -> Checked<()> {
     let name = quote(&column.name);
-    if is_constant(column) {
+    if column.is_constant() {
         return Err(format!(
             "column {name} has the same value in every row used; leave it out with '!{}', or all \
              such columns with --constant drop",

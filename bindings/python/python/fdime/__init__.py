@@ -1,0 +1,63 @@
+"""Mutual information estimation that people trust.
+
+How much does X tell about Y? From arrays and tables of all kinds to a number, an interval, a test of
+independence and an honest verdict:
+
+>>> import fdime
+>>> scenario = fdime.Scenario("gaussian", dim=2, level=1.0)
+>>> x, y = scenario.sample(2000, seed=1)
+>>> result = fdime.mutual_information(x, y, effort="quick")
+>>> low, high = result.interval
+>>> low < 1.0 < high
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._blocks import Divergence, FdimeWarning, Objective, Scenario, benchmark, names
+from ._estimate import estimate_plan, mutual_info_features, mutual_information
+from ._matrix import Matrix, mutual_information_matrix
+from ._native import __version__
+from ._result import Estimate, Fold, Reason, Verdict
+from ._staircase import Staircase, staircase, staircase_plan
+
+if TYPE_CHECKING:
+    from .sklearn import MutualInformation
+
+__all__ = [
+    "Divergence",
+    "Estimate",
+    "FdimeWarning",
+    "Fold",
+    "Matrix",
+    "MutualInformation",
+    "Objective",
+    "Reason",
+    "Scenario",
+    "Staircase",
+    "Verdict",
+    "__version__",
+    "benchmark",
+    "estimate_plan",
+    "mutual_info_features",
+    "mutual_information",
+    "mutual_information_matrix",
+    "names",
+    "staircase",
+    "staircase_plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes a second to import: only those who ask for its estimator wait for it.
+    if name == "MutualInformation":
+        from .sklearn import MutualInformation
+
+        return MutualInformation
+    raise AttributeError(f"module 'fdime' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

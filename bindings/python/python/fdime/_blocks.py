@@ -1,0 +1,284 @@
+"""Building blocks for researchers: divergences, objectives, scenarios with known truth."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _native
+from ._expression import expression_of
+
+
+class FdimeWarning(UserWarning):
+    """Something to know about what was asked for."""
+
+
+def names() -> dict[str, dict[str, str]]:
+    """Every name that something answers to, with a description, by what it names.
+
+    >>> sorted(names()["pairings"])
+    ['all-pairs', 'derangement', 'permutation', 'shift']
+    """
+    return _native.names()
+
+
+class Divergence:
+    """An f-divergence, by its name or by its generator f(u).
+
+    With the log density ratio l, the f-DIME value function is E_joint[a(l)] - E_marginal[b(l)],
+    where a(l) = f'(e^l) and b(l) = e^l a(l) - f(e^l).
+
+    Parameters
+    ----------
+    f
+        A name of the table (``kl``, ``gan``, ``hd``, ...), an expression in u (``"u*ln(u)"``), or a
+        function of u made of arithmetic and NumPy functions, which is read as an expression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kl = Divergence("kl")
+    >>> float(kl.a(0.0))
+    1.0
+    >>> own = Divergence(lambda u: (u - 1) ** 2 / (u + 1))
+    >>> own.estimator
+    'f:((u-1)^2)/(u+1)'
+    >>> bool(np.allclose(own.b_slope(0.3), np.exp(0.3) * own.a_slope(0.3)))
+    True
+    """
+
+    def __init__(self, f: str | Callable[[Any], Any]) -> None:
+        if callable(f):
+            name = "f:" + expression_of(f)
+        elif isinstance(f, str):
+            known = f in _native.names()["divergences"] or f.startswith(("f:", "alpha-"))
+            name = f if known or "u" not in f or f.isidentifier() else "f:" + f
+        else:
+            raise TypeError(f"f={f!r}: give a name, an expression in u, or a function of u")
+        self._native = _native.Divergence(name)
+        if self._native.notice:
+            warnings.warn(f"{name}: {self._native.notice}", FdimeWarning, stacklevel=2)
+
+    @property
+    def name(self) -> str:
+        """The name that plans hold."""
+        return self._native.name
+
+    @property
+    def title(self) -> str:
+        """What it is called in full."""
+        return self._native.title
+
+    @property
+    def formula(self) -> str:
+        """The generator as a formula in u."""
+        return self._native.formula
+
+    @property
+    def estimator(self) -> str:
+        """The name of the f-DIME estimator that trains with it."""
+        return self.name if self.name.startswith("f:") else f"{self.name}-dime"
+
+    def f(self, u: ArrayLike) -> NDArray[np.float64]:
+        """f(u), for u > 0."""
+        return _mapped(self._native.f, u)
+
+    def a(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
+        """a(l) = f'(e^l), what a joint pair contributes to the value function."""
+        return _mapped(self._native.a, log_ratio)
+
+    def b(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
+        """b(l) = e^l a(l) - f(e^l), what a marginal pair takes from it."""
+        return _mapped(self._native.b, log_ratio)
+
+    def a_slope(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
+        """a'(l)."""
+        return _mapped(self._native.a_slope, log_ratio)
+
+    def b_slope(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
+        """b'(l) = e^l a'(l)."""
+        return _mapped(self._native.b_slope, log_ratio)
+
+    def __repr__(self) -> str:
+        return f"Divergence({self.name!r})"
+
+    def __reduce__(self) -> tuple[type[Divergence], tuple[str]]:
+        return Divergence, (self.name,)
+
+
+def _mapped(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: ArrayLike
+) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    return function(array.reshape(-1)).reshape(array.shape)
+
+
+class Objective:
+    """What a critic is trained to maximise, and how a mutual information is read off its scores.
+
+    Scores are the raw outputs of a critic: of all pairs of a batch as a square matrix with the joint
+    pairs on the diagonal, or of joint and of marginal pairs as two vectors.
+
+    Parameters
+    ----------
+    estimator
+        The name of an estimator, such as ``gan-dime``, ``mine`` or ``smile-1``, or a
+        :class:`Divergence`.
+    link, readout
+        In place of the estimator's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> objective = Objective("kl-dime", link="identity")
+    >>> scores = np.zeros(4, dtype=np.float32)
+    >>> value, (joint, marginal) = objective.value_and_gradient(scores, scores)
+    >>> joint.sum(), marginal.sum()
+    (np.float32(1.0), np.float32(-1.0))
+    """
+
+    def __init__(
+        self,
+        estimator: str | Divergence,
+        *,
+        link: str | None = None,
+        readout: str | None = None,
+    ) -> None:
+        self._native = _native.Objective(estimator_name(estimator), link, readout)
+
+    @property
+    def estimator(self) -> str:
+        """The name of the estimator."""
+        return self._native.name
+
+    @property
+    def link(self) -> str:
+        """How scores become log density ratios."""
+        return self._native.link
+
+    @property
+    def readout(self) -> str:
+        """How the estimate is read off."""
+        return self._native.readout
+
+    def value_and_gradient(
+        self, joint: ArrayLike, marginal: ArrayLike | None = None
+    ) -> tuple[float, tuple[NDArray[np.float32], ...]]:
+        """The objective's value on a batch, and its gradient in the shape of the scores.
+
+        MINE remembers past batches: its gradient has a moving average of the partition function.
+        """
+        value, gradient = self._native.value_and_gradient(*_scores(joint, marginal))
+        return value, tuple(gradient)
+
+    def mutual_information(self, joint: ArrayLike, marginal: ArrayLike | None = None) -> float:
+        """The mutual information read off scores, in nats."""
+        return self._native.mutual_information(*_scores(joint, marginal))
+
+    def __repr__(self) -> str:
+        return f"Objective({self.estimator!r}, link={self.link!r}, readout={self.readout!r})"
+
+
+def _scores(
+    joint: ArrayLike, marginal: ArrayLike | None
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    first = np.asarray(joint, dtype=np.float32)
+    if marginal is None:
+        if first.ndim != 2:
+            raise ValueError("give the scores of all pairs as a square matrix, or two vectors")
+        return first, None
+    second = np.asarray(marginal, dtype=np.float32)
+    if first.ndim != 1 or second.ndim != 1:
+        raise ValueError("scores of joint and of marginal pairs are vectors")
+    return first, second
+
+
+def estimator_name(estimator: str | Divergence | Callable[[Any], Any]) -> str:
+    """The name that stands for an estimator; a divergence stands for its f-DIME."""
+    if isinstance(estimator, str):
+        return estimator
+    if isinstance(estimator, Divergence):
+        return estimator.estimator
+    if callable(estimator):
+        return Divergence(estimator).estimator
+    raise TypeError(f"estimator={estimator!r}: give a name, a Divergence, or a function of u")
+
+
+class Scenario:
+    """A distribution whose mutual information is known exactly.
+
+    Parameters
+    ----------
+    name
+        A scenario, with any number of maps behind it: ``gaussian``, ``student``, ``swiss-roll``,
+        ``gaussian+half-cube+y:asinh``; :func:`names` lists them.
+    dim
+        The dimension of x and of y before any map.
+    level
+        How dependent they are: nats, or a text such as ``"rho=0.8"``, ``"eps=0.1"`` or ``"df=2"``.
+
+    Examples
+    --------
+    >>> scenario = Scenario("gaussian", dim=3, level=2.0)
+    >>> round(scenario.mutual_information, 6)
+    2.0
+    >>> x, y = scenario.sample(1000, seed=0)
+    >>> x.shape, y.shape
+    ((1000, 3), (1000, 3))
+    """
+
+    def __init__(self, name: str, *, dim: int = 1, level: float | str = 1.0) -> None:
+        self.name, self.dim, self.level = name, dim, level_text(level)
+        self._native = _native.Scenario(name, dim, self.level)
+
+    @property
+    def mutual_information(self) -> float:
+        """The exact mutual information, in nats."""
+        return self._native.mutual_information
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """The dimensions of x and y."""
+        return self._native.dims
+
+    def sample(self, n: int, *, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Draws rows of x and y: the same as ``fdime sample`` with that seed."""
+        x, y, _ = self._native.sample(n, seed)
+        return x, y
+
+    def sample_log_ratios(
+        self, n: int, *, seed: int = 0
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Draws rows, with the exact log ratio ln p(x,y)/(p(x)p(y)) of each."""
+        return self._native.sample(n, seed)
+
+    def __repr__(self) -> str:
+        return f"Scenario({self.name!r}, dim={self.dim}, level={self.level!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Scenario], tuple[str, int, str]]:
+        return _scenario, (self.name, self.dim, self.level)
+
+
+def _scenario(name: str, dim: int, level: str) -> Scenario:
+    return Scenario(name, dim=dim, level=level)
+
+
+def level_text(level: float | str) -> str:
+    """A level as plans hold it."""
+    return level if isinstance(level, str) else f"mi={float(level)!r}"
+
+
+def benchmark() -> dict[str, Scenario]:
+    """The 40 tasks of the benchmark of Czyż et al. (Beyond Normal, NeurIPS 2023), by name.
+
+    >>> tasks = benchmark()
+    >>> len(tasks), round(tasks["student-df2-3x3"].mutual_information, 3)
+    (40, 0.291)
+    """
+    return {
+        task: Scenario(name, dim=dim, level=level) for task, name, dim, level in _native.suite()
+    }

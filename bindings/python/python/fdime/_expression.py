@@ -1,0 +1,164 @@
+"""A function of u, read as an expression: it is called once, with a symbol in place of a number.
+
+So a custom f has exact derivatives, runs at full speed, and fits into a plan.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+_BINARY = {
+    np.add: "+",
+    np.subtract: "-",
+    np.multiply: "*",
+    np.divide: "/",
+    np.power: "^",
+    np.float_power: "^",
+}
+_FUNCTIONS = {
+    np.log: "ln",
+    np.exp: "exp",
+    np.sqrt: "sqrt",
+    np.log2: "log2",
+    np.log10: "log10",
+    np.sin: "sin",
+    np.cos: "cos",
+    np.tan: "tan",
+    np.arctan: "atan",
+    np.sinh: "sinh",
+    np.cosh: "cosh",
+    np.tanh: "tanh",
+}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "^": 3}
+_ATOM = 4
+
+
+class _Symbol:
+    """An expression in u that records what is done to it."""
+
+    def __init__(self, text: str, precedence: int = _ATOM) -> None:
+        self.text, self.precedence = text, precedence
+
+    def _within(self) -> str:
+        return self.text if self.precedence == _ATOM else f"({self.text})"
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        if method != "__call__":
+            return NotImplemented
+        if ufunc in _BINARY:
+            left, right = (_symbol(value) for value in inputs)
+            sign = _BINARY[ufunc]
+            return _Symbol(f"{left._within()}{sign}{right._within()}", _PRECEDENCE[sign])
+        value = _symbol(inputs[0])
+        if ufunc in _FUNCTIONS:
+            return _Symbol(f"{_FUNCTIONS[ufunc]}({value.text})")
+        if ufunc is np.negative:
+            return 0.0 - value
+        if ufunc is np.square:
+            return value**2.0
+        if ufunc is np.reciprocal:
+            return 1.0 / value
+        if ufunc is np.log1p:
+            return np.log(1.0 + value)
+        if ufunc is np.expm1:
+            return np.exp(value) - 1.0
+        raise TypeError(f"f uses np.{ufunc.__name__}, which cannot be read as an expression")
+
+    def __add__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.add, "__call__", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.add, "__call__", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.subtract, "__call__", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.subtract, "__call__", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.multiply, "__call__", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.multiply, "__call__", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.divide, "__call__", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.divide, "__call__", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.power, "__call__", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.power, "__call__", other, self)
+
+    def __neg__(self) -> Any:
+        return 0.0 - self
+
+    def __pos__(self) -> _Symbol:
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("f decides by the value of u, which cannot be read as an expression")
+
+    def __float__(self) -> float:
+        raise TypeError(
+            "f must be made of arithmetic and NumPy functions, such as u * np.log(u); "
+            "functions of the math module see numbers only"
+        )
+
+
+def _symbol(value: Any) -> _Symbol:
+    if isinstance(value, _Symbol):
+        return value
+    number = float(value)
+    text = np.format_float_positional(abs(number), trim="-")
+    return _Symbol(text) if number >= 0 else _Symbol(f"0-{text}", _PRECEDENCE["-"])
+
+
+def expression_of(f: Callable[[Any], Any]) -> str:
+    """The expression in u that a function computes."""
+    try:
+        traced = f(_Symbol("u"))
+    except TypeError as error:
+        problem = f"this function of u cannot be read as an expression: {error}"
+        raise TypeError(problem) from None
+    if not isinstance(traced, _Symbol):
+        raise ValueError(f"f(u) = {traced!r} does not depend on u")
+    return traced.text
+
+
+def evaluated(expression: str, u: Any, functions: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """The value of an expression at u, with these functions; u may be a number or a tensor."""
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number)
+            case ast.Name(id="u"):
+                return u
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                return _ARITHMETIC[type(op)](value(left), value(right))
+            case ast.Call(func=ast.Name(id=name), args=[argument]) if name in functions:
+                return functions[name](value(argument))
+        raise ValueError(f"f(u) = {expression}: cannot evaluate {ast.unparse(node)}")
+
+    return value(ast.parse(expression.strip().replace("^", "**"), mode="eval").body)
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}

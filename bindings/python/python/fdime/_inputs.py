@@ -1,0 +1,226 @@
+"""From whatever holds columns to the table that the native part works on.
+
+Numbers are read where they lie, whatever their strides, and written once, into the native part's
+own columns. Nothing here imports pandas, polars, pyarrow, torch or jax.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._native import Table
+
+#: What ``Table`` takes as a column: numbers, or codes (-1: missing) and labels.
+Column = NDArray[Any] | tuple[NDArray[np.int64], list[str]]
+
+_CPU = 1  # DLPack's number of the device
+
+
+def as_table(data: Any, role: str) -> Table:
+    """The columns of ``data``, called ``role`` where they have no names of their own."""
+    if isinstance(data, Table):
+        return data
+    library = type(data).__module__.partition(".")[0]
+    if library == "pandas":
+        return _from_pandas(data, role)
+    if library == "polars" and hasattr(data, "to_frame"):
+        return Table.from_arrow(data.to_frame(data.name or role))
+    if library == "polars" and hasattr(data, "collect"):
+        return Table.from_arrow(data.collect())
+    if library == "pyarrow" and not hasattr(data, "column_names"):
+        import pyarrow
+
+        return Table.from_arrow(pyarrow.table({role: data}))
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        return Table.from_arrow(data)
+    if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
+        return _from_array(_from_dlpack(data, role), role)
+    if isinstance(data, np.ma.MaskedArray):
+        return _from_array(np.ma.filled(data.astype(np.float64), np.nan), role)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{role}: {error}") from None
+    return _from_array(array, role)
+
+
+def check_index(x: Any, y: Any) -> None:
+    """Refuses pandas objects whose rows go by other labels: one of them is in another order."""
+    if not (_is_pandas(x) and _is_pandas(y)) or x.index.equals(y.index) or len(x) != len(y):
+        return
+    raise ValueError(
+        "x and y have different pandas indices; align them first, e.g. with "
+        "x, y = x.align(y, axis=0, join='inner'), or pass .to_numpy() to go by position"
+    )
+
+
+def selectors(columns: str | list[str] | None, argument: str) -> list[str]:
+    """One selector or several, as a list."""
+    if columns is None:
+        return []
+    if isinstance(columns, str):
+        return [columns]
+    if all(isinstance(column, str) for column in columns):
+        return list(columns)
+    raise TypeError(f"{argument}: give the names of columns, as a text or a list of texts")
+
+
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "index")
+
+
+def _from_dlpack(data: Any, role: str) -> NDArray[Any]:
+    if hasattr(data, "detach"):  # torch: gradients are of no use here
+        data = data.detach()
+    if data.__dlpack_device__()[0] != _CPU:
+        raise ValueError(f"{role} is not in the CPU's memory; move it there, e.g. with {role}.cpu()")
+    try:
+        return np.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        problem = f"{role} cannot be read as an array: {error}; convert it to float32"
+        raise TypeError(problem) from None
+
+
+def _from_array(array: NDArray[Any], role: str) -> Table:
+    if array.dtype.names:
+        names = list(array.dtype.names)
+        return Table(names, [_column(array[name], name) for name in names])
+    if array.ndim == 0:
+        raise TypeError(f"{role} is a single value; give one row for each observation")
+    if array.ndim > 2:
+        raise ValueError(
+            f"{role} has {array.ndim} dimensions; give rows and columns, e.g. "
+            f"{role}.reshape(len({role}), -1)"
+        )
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise ValueError(f"{role} has no columns")
+    if array.dtype.kind == "c":  # complex samples are pairs of numbers
+        parts = {"re": array.real, "im": array.imag}
+        tables = [_names(part, f"{role}.{name}") for name, part in parts.items()]
+        columns = [np.atleast_2d(part.T).T for part in parts.values()]
+        return Table.from_matrix(sum(tables, []), _floats(np.hstack(columns)))
+    names = _names(array, role)
+    if array.dtype.kind in "fiu":
+        matrix = array[:, np.newaxis] if array.ndim == 1 else array
+        return Table.from_matrix(names, _floats(matrix))
+    columns_of = [array] if array.ndim == 1 else list(array.T)
+    return Table(names, [_column(column, name) for column, name in zip(columns_of, names)])
+
+
+def _names(array: NDArray[Any], role: str) -> list[str]:
+    if array.ndim == 1:
+        return [role]
+    return [f"{role}{k + 1}" for k in range(array.shape[1])]
+
+
+def _floats(array: NDArray[Any]) -> NDArray[Any]:
+    """float32 and float64 as they are, other numbers as float64 (float16 as float32)."""
+    if array.dtype in (np.float32, np.float64) and array.dtype.isnative:
+        return array
+    return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+
+
+def _column(array: NDArray[Any], name: str) -> Column:
+    kind = array.dtype.kind
+    if kind in "fiu":
+        return _floats(array)
+    if kind == "b":
+        return categories(np.where(array, "true", "false"))
+    if kind == "U":
+        return categories(array)
+    if kind == "S":
+        return categories(np.char.decode(array, "utf-8", "replace"))
+    if kind in "mM":  # dates and times count from their origin in their unit
+        counts = array.view(np.int64).astype(np.float64)
+        counts[np.isnat(array)] = np.nan
+        return counts
+    if kind == "T":  # numpy's texts of any length
+        return categories(array.astype(np.str_))
+    if kind == "O":
+        return _objects(array, name)
+    raise _wrong_type(name, str(array.dtype))
+
+
+def _wrong_type(name: str, kind: str) -> TypeError:
+    return TypeError(
+        f"column '{name}' is of type {kind}, which is neither number nor text; leave it out or "
+        "convert it"
+    )
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
+
+
+def _objects(array: NDArray[Any], name: str) -> Column:
+    """A column of Python objects: all numbers, or all texts and truth values."""
+    missing = np.array([_is_missing(value) for value in array], dtype=bool)
+    present = array[~missing]
+    if all(isinstance(value, (str, bool, np.bool_)) for value in present):
+        labels = np.array([_label(value) for value in present], dtype=np.str_)
+        codes, names = categories(labels)
+        full = np.full(len(array), -1, dtype=np.int64)
+        full[~missing] = codes
+        return full, names
+    if all(isinstance(value, numbers.Real) or hasattr(value, "as_tuple") for value in present):
+        values = np.full(len(array), np.nan)
+        values[~missing] = [float(value) for value in present]
+        return values
+    wrong = (numbers.Real, str)
+    other = next((value for value in present if not isinstance(value, wrong)), None)
+    if other is None:
+        raise _wrong_type(name, "object, with both numbers and texts")
+    raise _wrong_type(name, f"object, with {type(other).__name__} in it")
+
+
+def _label(value: object) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    return str(value)
+
+
+def categories(labels: NDArray[np.str_]) -> tuple[NDArray[np.int64], list[str]]:
+    """Codes and labels, numbered in the order in which they first appear."""
+    distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[codes.reshape(-1)], [str(label) for label in distinct[order]]
+
+
+def _from_pandas(data: Any, role: str) -> Table:
+    if hasattr(data, "columns"):
+        if data.shape[1] == 0:
+            raise ValueError(f"{role} has no columns")
+        columns = [data.iloc[:, k] for k in range(data.shape[1])]
+        names = [str(name) for name in data.columns]
+    elif hasattr(data, "to_frame"):  # a Series, or an Index
+        columns, names = [data], [role if data.name is None else str(data.name)]
+    else:
+        return _from_array(np.asarray(data), role)
+    return Table(names, [_pandas_column(c, n) for c, n in zip(columns, names)])
+
+
+def _pandas_column(column: Any, name: str) -> Column:
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "fiu":
+        if isinstance(column.dtype, np.dtype):
+            return _floats(column.to_numpy())
+        values: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return values
+    if kind in "mM":
+        unit = "timedelta64[ns]" if kind == "m" else "datetime64[ns]"
+        if getattr(column.dt, "tz", None) is not None:
+            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        return _column(column.to_numpy(dtype=unit), name)
+    if kind == "b" and isinstance(column.dtype, np.dtype):
+        return _column(column.to_numpy(), name)
+    if str(column.dtype) == "category":
+        column = column.astype(object)
+    return _objects(np.asarray(column, dtype=object), name)

@@ -1,0 +1,123 @@
+"""Pictures, where matplotlib is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ._matrix import Matrix
+    from ._result import Estimate
+    from ._staircase import Staircase
+
+_BAR, _MARK, _SOFT = "#5b8def", "#d9480f", "#8a94a6"
+
+
+def _new_figure(figure: Figure | None, size: tuple[float, float]) -> Figure:
+    if figure is not None:
+        return figure
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install matplotlib") from None
+    return plt.figure(figsize=size, layout="constrained")
+
+
+def _unframed(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def estimate(result: Estimate, figure: Figure | None) -> Figure:
+    curves = [
+        critic["curve"]
+        for fold in result.folds
+        for critic in fold.critics
+        if critic["weight"] > 0 and len(critic["curve"]) > 1
+    ]
+    panels = 1 + (result.null is not None) + bool(curves)
+    figure = _new_figure(figure, (4.0 * panels, 3.2))
+    axes = list(np.atleast_1d(figure.subplots(1, panels)))
+    low, high = result.interval
+    figure.suptitle(f"I(x; y) = {result.mi:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
+
+    panel = axes.pop(0)
+    values = result.pointwise[np.isfinite(result.pointwise)]
+    # The outermost values are gathered in the outermost bars, or they would be all one sees.
+    ends = np.quantile(values, [0.002, 0.998])
+    panel.hist(np.clip(values, *ends), bins=50, color=_BAR)
+    panel.axvline(result.unclipped, color=_MARK, label="mean")
+    panel.axvline(0.0, color=_SOFT, linestyle=":")
+    panel.set(title="pointwise information", xlabel="nats", ylabel="rows")
+    panel.legend(frameon=False)
+    _unframed(panel)
+
+    if result.null is not None and result.observed is not None:
+        panel = axes.pop(0)
+        panel.hist(result.null, bins=40, color=_SOFT)
+        panel.axvline(result.observed, color=_MARK, label="observed")
+        panel.set(
+            title=f"test of independence, p = {result.p_value:.3g}",
+            xlabel="mean log ratio (nats)",
+            ylabel="random pairings",
+        )
+        panel.legend(frameon=False)
+        _unframed(panel)
+
+    if curves:
+        panel = axes.pop(0)
+        for index, curve in enumerate(curves):
+            steps = [point["step"] for point in curve]
+            train = [np.nan if point["train"] is None else point["train"] for point in curve]
+            held_out = [point["validation"] for point in curve]
+            first = index == 0
+            panel.plot(steps, train, color=_SOFT, lw=1, label="training" if first else None)
+            panel.plot(steps, held_out, color=_BAR, lw=1.3, label="validation" if first else None)
+        panel.set(title="learning curves", xlabel="training steps", ylabel="objective")
+        panel.legend(frameon=False)
+        _unframed(panel)
+    return figure
+
+
+def matrix(result: Matrix, figure: Figure | None) -> Figure:
+    count = len(result.names)
+    figure = _new_figure(figure, (2.2 + 0.42 * count, 1.6 + 0.42 * count))
+    panel = figure.subplots()
+    shown = np.ma.masked_invalid(result.mi)
+    image = panel.imshow(shown, cmap="viridis", vmin=0.0)
+    panel.set_xticks(range(count), result.names, rotation=45, ha="right", rotation_mode="anchor")
+    panel.set_yticks(range(count), result.names)
+    if count <= 12:
+        top = float(np.nanmax(result.mi)) if np.isfinite(result.mi).any() else 1.0
+        for i in range(count):
+            for j in range(count):
+                if i != j and np.isfinite(result.mi[i, j]):
+                    ink = "black" if result.mi[i, j] > 0.6 * top else "white"
+                    text = f"{result.mi[i, j]:.2f}"
+                    panel.text(j, i, text, ha="center", va="center", color=ink, fontsize=8)
+    figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
+    return figure
+
+
+def staircase(result: Staircase, figure: Figure | None) -> Figure:
+    count = len(result.estimators)
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    figure = _new_figure(figure, (4.0 * columns, 3.0 * rows))
+    panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    for panel, name in zip(panels, result.estimators):
+        run = result.estimates[name][0]
+        steps = np.arange(run.size)
+        width = max(1, run.size // 100)
+        smooth = np.convolve(run, np.ones(width) / width, "valid")
+        panel.plot(steps, run, color=_BAR, alpha=0.3, lw=0.6)
+        panel.plot(steps[width - 1 :], smooth, color=_BAR, lw=1.5, label="moving average")
+        panel.plot(steps, result.true_mi, color=_MARK, lw=1.5, label="true")
+        panel.set(title=name, xlabel="iteration", ylabel="nats")
+        _unframed(panel)
+    panels[0].legend(frameon=False)
+    for panel in panels[count:]:
+        panel.set_visible(False)
+    return figure

@@ -1,0 +1,204 @@
+"""Training runs on distributions with known mutual information."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from ._blocks import Divergence, FdimeWarning, estimator_name, level_text
+from ._parallel import _chosen_joblib, in_parallel
+from ._progress import Watch, watching
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """What happened at every step of every run."""
+
+    #: The estimators, in the order of the plan.
+    estimators: tuple[str, ...]
+    #: The exact mutual information at every iteration.
+    true_mi: NDArray[np.float64] = field(repr=False)
+    #: For each estimator an array (runs, iterations) of estimates in nats; NaN after a run diverged.
+    estimates: dict[str, NDArray[np.float64]] = field(repr=False)
+    #: For each estimator an array (runs, iterations) of the objective's values.
+    values: dict[str, NDArray[np.float64]] = field(repr=False)
+    #: For each level that a run finished: ``estimator, true_mi, mean, bias, variance, mse, window,
+    #: runs, mean_spread``. ``bias`` is the magnitude of mean - true.
+    summary: list[dict[str, Any]]
+    #: Runs that diverged: ``estimator, seed, iteration``.
+    failures: list[dict[str, Any]]
+    #: Everything that defines the runs; ``staircase(plan=...)`` runs it again.
+    plan: dict[str, Any] = field(repr=False)
+
+    def plot(self, figure: Figure | None = None) -> Figure:
+        """The first run of each estimator, with matplotlib."""
+        from ._plot import staircase
+
+        return staircase(self, figure)
+
+
+def staircase_plan(
+    estimators: str | Divergence | Sequence[str | Divergence] | None = None,
+    *,
+    plan: Mapping[str, Any] | None = None,
+    scenario: str | None = None,
+    dim: int | None = None,
+    levels: Sequence[float | str] | None = None,
+    critic: str | None = None,
+    pairing: str | None = None,
+    hidden: Sequence[int] | None = None,
+    embedding: int | None = None,
+    activation: str | None = None,
+    batch: int | None = None,
+    iterations: int | None = None,
+    learning_rate: float | None = None,
+    link: str | None = None,
+    readout: str | None = None,
+    runs: int | None = None,
+    last: int | None = None,
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """A plan as plain data: the paper's settings, or ``plan``, with what the arguments ask for.
+
+    >>> plan = staircase_plan("kl-dime", dim=2, levels=[1, 2], iterations=100)
+    >>> plan["schedule"]
+    {'levels': ['mi=1', 'mi=2'], 'iterations': 100}
+    """
+    if isinstance(estimators, (str, Divergence)) or callable(estimators):
+        estimators = [estimators]
+    options = {
+        "estimators": None if estimators is None else [estimator_name(e) for e in estimators],
+        "scenario": scenario,
+        "dim": dim,
+        "levels": None if levels is None else [level_text(level) for level in levels],
+        "critic": critic,
+        "pairing": pairing,
+        "hidden": None if hidden is None else list(hidden),
+        "embedding": embedding,
+        "activation": activation,
+        "batch": batch,
+        "iterations": iterations,
+        "learning_rate": learning_rate,
+        "link": link,
+        "readout": readout,
+        "runs": runs,
+        "last": last,
+        "seed": seed,
+    }
+    base = None if plan is None else json.dumps(dict(plan))
+    made: dict[str, Any] = json.loads(_native.staircase_plan(base, json.dumps(options)))
+    return made
+
+
+def staircase(
+    estimators: str | Divergence | Sequence[str | Divergence] | None = None,
+    *,
+    device: str = "auto",
+    precision: str | None = None,
+    threads: int = 0,
+    n_jobs: int | None = None,
+    progress: bool | Watch | None = None,
+    **options: Any,
+) -> Staircase:
+    """Trains estimators on a staircase of known mutual information and measures bias and variance.
+
+    Parameters
+    ----------
+    estimators
+        Names, or a :class:`Divergence` for its f-DIME; the paper's three by default.
+    device, precision
+        ``cpu``, ``cuda``, or ``auto`` for a GPU where there is one; ``fp32``, ``tf32`` or ``bf16``
+        on a GPU.
+    threads
+        Threads of the processor; 0 means one for every core.
+    n_jobs
+        Runs at once on a backend chosen with ``joblib.parallel_config``; without one, runs share
+        the threads of this process.
+    progress
+        As for :func:`mutual_information`.
+    options
+        Those of :func:`staircase_plan`: ``plan``, ``scenario``, ``dim``, ``levels``, ``critic``,
+        ``pairing``, ``hidden``, ``batch``, ``iterations``, ``learning_rate``, ``runs``, ``seed``, ...
+
+    Examples
+    --------
+    >>> result = staircase("gan-dime", dim=1, levels=[0.5], iterations=300, hidden=[32, 32],
+    ...                    learning_rate=5e-3, last=100, device="cpu")
+    >>> result.estimates["gan-dime"].shape
+    (1, 300)
+    >>> abs(result.summary[0]["mean"] - 0.5) < 0.3
+    True
+    """
+    plan = staircase_plan(estimators, **options)
+    plans = _native.run_plans(json.dumps(plan))
+    if _chosen_joblib() is not None:
+        jobs = [_Run(text, device, precision) for text in plans]
+        traces: list[Any] = [None] * len(plans)
+        with watching(progress) as watch:
+            for done, (place, trace) in enumerate(in_parallel(_execute_one, jobs, n_jobs), 1):
+                traces[place] = trace
+                if watch is not None:
+                    watch(done / len(jobs))
+        notices: list[str] = []
+    else:
+        with watching(progress) as watch:
+            traces, notices = _native.execute(plans, device, precision, threads, watch)
+    for notice in dict.fromkeys(notices):
+        warnings.warn(notice, FdimeWarning, stacklevel=2)
+    return _gathered(plan, traces)
+
+
+@dataclass(frozen=True)
+class _Run:
+    plan: str
+    device: str
+    precision: str | None
+
+
+def _execute_one(job: _Run) -> _native.Trace:
+    (trace,), _ = _native.execute([job.plan], job.device, job.precision, 1, None)
+    return trace
+
+
+def _gathered(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:
+    runs = plan["runs"]
+    iterations = len(plan["schedule"]["levels"]) * plan["schedule"]["iterations"]
+    titles = _titles([estimator["name"] for estimator in plan["estimators"]])
+    longest = max(traces, key=lambda trace: len(trace.true_mi))
+    result = Staircase(titles, longest.true_mi, {}, {}, [], [], plan)
+    for k, name in enumerate(titles):
+        own = traces[k * runs : (k + 1) * runs]
+        result.estimates[name] = np.stack([_padded(t.estimates, iterations) for t in own])
+        result.values[name] = np.stack([_padded(t.values, iterations) for t in own])
+        for level in json.loads(_native.summarise(own, plan["last"])):
+            result.summary.append({"estimator": name, **level})
+        for index, trace in enumerate(own):
+            if trace.diverged_at is not None:
+                failure = {"estimator": name, "seed": plan["seed"] + index}
+                result.failures.append({**failure, "iteration": trace.diverged_at})
+    return result
+
+
+def _titles(names: list[str]) -> tuple[str, ...]:
+    """Names as keys: an estimator that is there twice (with two links, say) gets a number."""
+    count = {name: names.count(name) for name in names}
+    seen: dict[str, int] = {}
+    titles = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        titles.append(name if count[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(titles)
+
+
+def _padded(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    return np.concatenate([values, np.full(length - len(values), np.nan)])

@@ -1,0 +1,122 @@
+"""The estimator for scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._estimate import Drop, Effort, mutual_information
+from ._result import Estimate
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise ImportError(
+        "fdime.MutualInformation needs scikit-learn 1.6 or later: pip install 'fdime[sklearn]'"
+    ) from None
+
+
+class MutualInformation(BaseEstimator):
+    """Mutual information between X and y as a scikit-learn estimator.
+
+    The parameters are those of :func:`fdime.mutual_information`.
+
+    Attributes
+    ----------
+    mi_
+        The estimate, in nats.
+    interval_
+        The 95% interval.
+    p_value_
+        Of the test of independence.
+    result_
+        The whole :class:`fdime.Estimate`.
+    n_features_in_, feature_names_in_
+        What was seen in ``fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.base import clone
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = X.sum(axis=1) + rng.normal(size=600)
+    >>> estimator = clone(MutualInformation(effort="quick")).fit(X, y)
+    >>> 0.3 < estimator.mi_ < 0.7
+    True
+    >>> estimator.score_samples(X[:3], y[:3]).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        *,
+        estimator: str = "auto",
+        effort: Effort = "default",
+        discrete: str | list[str] | None = None,
+        numeric: str | list[str] | None = None,
+        missing: Drop = "error",
+        constant: Drop = "drop",
+        blocks: int | None = None,
+        folds: int = 5,
+        permutations: int = 999,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.effort = effort
+        self.discrete = discrete
+        self.numeric = numeric
+        self.missing = missing
+        self.constant = constant
+        self.blocks = blocks
+        self.folds = folds
+        self.permutations = permutations
+        self.seed = seed
+        self.threads = threads
+
+    def fit(self, X: Any, y: Any) -> MutualInformation:
+        """Estimates how much ``X`` tells about ``y``."""
+        self._check(X, reset=True)
+        result = mutual_information(X, y, progress=False, **self.get_params(deep=False))
+        self.result_: Estimate = result
+        self.mi_: float = result.mi
+        self.interval_: tuple[float, float] = result.interval
+        self.p_value_: float | None = result.p_value
+        return self
+
+    def score_samples(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """The pointwise mutual information ln p(x,y)/(p(x)p(y)) of new rows, in nats."""
+        check_is_fitted(self)
+        self._check(X, reset=False)
+        return self.result_.score_samples(X, y, missing=self.missing, threads=self.threads)
+
+    def score(self, X: Any, y: Any) -> float:
+        """The mean of :meth:`score_samples`: the mutual information on new rows, in nats."""
+        return float(np.nanmean(self.score_samples(X, y)))
+
+    def _check(self, X: Any, *, reset: bool) -> None:
+        if hasattr(X, "toarray"):
+            raise TypeError("X is sparse; give it as a dense array, e.g. X.toarray()")
+        shape = np.shape(X)
+        if len(shape) == 1:
+            raise ValueError("X has one dimension; Reshape your data, e.g. X.reshape(-1, 1)")
+        if len(shape) == 2:  # in the words that scikit-learn's users know
+            for count, what, least in zip(shape[::-1], ("feature", "sample"), (1, 2 if reset else 1)):
+                if count < least:
+                    raise ValueError(
+                        f"Found array with {count} {what}(s) (shape={shape}) while a minimum of "
+                        f"{least} is required."
+                    )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the critics to a folder, which ``fdime apply`` reads too."""
+        check_is_fitted(self)
+        if self.result_.model is None:
+            raise ValueError(f"estimator={self.estimator}: it has no critics to save")
+        self.result_.model.save(folder)

@@ -1,0 +1,281 @@
+"""Mutual information as a training loss for PyTorch, in plain torch operations.
+
+``import fdime`` does not import torch; ``import fdime.torch`` does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from . import _native
+from ._blocks import Divergence, estimator_name
+from ._expression import evaluated
+
+try:
+    import torch
+    from torch import Tensor
+    from torch.nn import functional as F
+except ImportError:
+    raise ImportError("fdime.torch needs PyTorch: pip install torch") from None
+
+#: a(l) and b(l) of the f-DIME value function E_joint[a(l)] - E_marginal[b(l)].
+_Parts = tuple[Tensor, Tensor]
+
+_LN2 = math.log(2.0)
+
+_ROWS: dict[str, Callable[[Tensor, Tensor], _Parts]] = {
+    "kl": lambda j, m: (j + 1.0, m.exp()),
+    "gan": lambda j, m: (-F.softplus(-j), F.softplus(m) - 2.0 * _LN2),
+    "hd": lambda j, m: (-torch.expm1(-0.5 * j), torch.expm1(0.5 * m)),
+    "reverse-kl": lambda j, m: (-torch.exp(-j), m - 1.0),
+    "js": lambda j, m: (0.5 * (_LN2 - F.softplus(-j)), 0.5 * (F.softplus(m) - _LN2)),
+    "pearson": lambda j, m: (2.0 * torch.expm1(j), torch.expm1(2.0 * m)),
+    "neyman": lambda j, m: (-torch.expm1(-2.0 * j), -2.0 * torch.expm1(-m)),
+    "jeffreys": lambda j, m: (j - torch.expm1(-j), m + torch.expm1(m)),
+    "shifted-log": lambda j, m: (-torch.sigmoid(-j), F.softplus(m) - torch.sigmoid(m) - _LN2),
+}
+
+#: The weight of a new batch in MINE's moving average.
+_RATE = 0.01
+
+_FUNCTIONS = {
+    "ln": torch.log,
+    "exp": torch.exp,
+    "sqrt": torch.sqrt,
+    "log2": torch.log2,
+    "log10": torch.log10,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "atan": torch.atan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "tanh": torch.tanh,
+}
+
+
+def _alpha(alpha: float, joint: Tensor, marginal: Tensor) -> _Parts:
+    a = joint if alpha == 1.0 else torch.expm1((alpha - 1.0) * joint) / (alpha - 1.0)
+    b = marginal if alpha == 0.0 else torch.expm1(alpha * marginal) / alpha
+    return a, b
+
+
+def _custom(expression: str, joint: Tensor, marginal: Tensor) -> _Parts:
+    """a = f'(u) and b = u f'(u) - f(u) + f(1), with u = e^l and f' by torch."""
+
+    def generator(log_ratio: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.enable_grad():
+            u = log_ratio.exp()
+            u = u if u.requires_grad else u.requires_grad_()
+            f = evaluated(expression, u, _FUNCTIONS)
+            (slope,) = torch.autograd.grad(f.sum(), u, create_graph=True)
+        return u, f, slope
+
+    at_one = evaluated(expression, torch.ones((), dtype=torch.float64), _FUNCTIONS).item()
+    u, f, slope = generator(marginal)
+    return generator(joint)[2], u * slope - f + at_one
+
+
+def _divergence(name: str) -> Callable[[Tensor, Tensor], _Parts]:
+    if name in _ROWS:
+        return _ROWS[name]
+    if name.startswith("alpha-"):
+        alpha = float(name.removeprefix("alpha-"))
+        return lambda joint, marginal: _alpha(alpha, joint, marginal)
+    expression = name.removeprefix("f:")
+    return lambda joint, marginal: _custom(expression, joint, marginal)
+
+
+def _log_softplus(scores: Tensor) -> Tensor:
+    """ln softplus(s), which is s - e^s/2 far below 0, where softplus itself underflows."""
+    low = scores.clamp(max=-15.0)
+    high = F.softplus(scores.clamp(min=-15.0)).log()
+    return torch.where(scores < -15.0, low - 0.5 * low.exp(), high)
+
+
+_LINKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": lambda scores: scores,
+    "log-softplus": _log_softplus,
+    "inverse-square-softplus": lambda scores: -2.0 * _log_softplus(scores),
+}
+
+
+def _log_mean_exp(values: Tensor) -> Tensor:
+    return torch.logsumexp(values, 0) - math.log(values.numel())
+
+
+def _split(log_ratios: Tensor) -> tuple[Tensor, Tensor]:
+    """The joint pairs, on the diagonal, and all others."""
+    off = ~torch.eye(len(log_ratios), dtype=torch.bool, device=log_ratios.device)
+    return log_ratios.diagonal(), log_ratios[off]
+
+
+def partners(
+    n: int,
+    pairing: str = "derangement",
+    *,
+    generator: torch.Generator | None = None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Which y goes with each x to stand for independent draws: ``y[partners(len(y))]``.
+
+    >>> bool((partners(100) == torch.arange(100)).any())
+    False
+    """
+    if n < 2:
+        raise ValueError(f"batch={n}: at least 2 rows are needed to pair x with another y")
+    rows = torch.arange(n)
+    if pairing == "shift":
+        return rows.roll(-1).to(device)
+    if pairing == "permutation":
+        return torch.randperm(n, generator=generator).to(device)
+    if pairing != "derangement":
+        raise ValueError(
+            f"pairing={pairing}: write all-pairs, derangement, shift or permutation"
+        )
+    while True:  # about e attempts on average; rejection keeps it uniform over derangements
+        drawn = torch.randperm(n, generator=generator)
+        if not bool((drawn == rows).any()):
+            return drawn.to(device)
+
+
+class MutualInformationLoss(torch.nn.Module):
+    """Minus the objective of an estimator: minimising it maximises mutual information.
+
+    Call it with a batch, ``loss(x, y)``, if it was given a critic: a module that takes rows of x and
+    as many rows of y and gives a score for each pair. Or score pairs yourself, and call
+    :meth:`from_scores`.
+
+    Parameters
+    ----------
+    estimator
+        The name of an estimator with a critic, such as ``gan-dime``, ``kl-dime``, ``mine``, ``cpc`` or
+        ``smile-1``, or a :class:`fdime.Divergence`.
+    critic
+        What scores pairs; its parameters become the loss's.
+    pairing
+        How marginal pairs are made: ``derangement``, ``shift``, ``all-pairs`` or ``permutation``
+        (which caps every estimate at ln N). By default ``derangement``, and ``all-pairs`` for CPC.
+    link, readout
+        In place of the estimator's own.
+
+    Examples
+    --------
+    >>> critic = torch.nn.Bilinear(3, 3, 1)
+    >>> loss = MutualInformationLoss("gan-dime", critic)
+    >>> x = torch.randn(64, 3)
+    >>> loss(x, x).backward()
+    >>> critic.weight.grad.shape
+    torch.Size([1, 3, 3])
+    >>> loss.mutual_information(x, x).shape
+    torch.Size([])
+    """
+
+    log_average: Tensor
+
+    def __init__(
+        self,
+        estimator: str | Divergence = "gan-dime",
+        critic: torch.nn.Module | None = None,
+        *,
+        pairing: str | None = None,
+        link: str | None = None,
+        readout: str | None = None,
+    ) -> None:
+        super().__init__()
+        native = _native.Objective(estimator_name(estimator), link, readout)
+        self.estimator, self.readout, self._cost = native.name, native.readout, native.cost
+        self._link = _LINKS[native.link]
+        all_pairs = "info-nce" in (self._cost, self.readout)
+        self.pairing = pairing or ("all-pairs" if all_pairs else "derangement")
+        if self.pairing not in _native.names()["pairings"]:
+            partners(2, self.pairing)
+        if all_pairs and self.pairing != "all-pairs":
+            raise ValueError(
+                f"estimator={self.estimator} does not go with pairing {self.pairing}: InfoNCE "
+                "compares every x with every y; use pairing='all-pairs'"
+            )
+        self.critic = critic
+        if self._cost.startswith("f:"):
+            self._parts = _divergence(self._cost.removeprefix("f:"))
+        # The logarithm of MINE's moving average of the partition function; NaN before the first.
+        self.register_buffer("log_average", torch.tensor(math.nan))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """The loss of a batch, whose rows of x and y belong together."""
+        return self.from_scores(*self.scores(x, y))
+
+    def scores(self, x: Tensor, y: Tensor) -> tuple[Tensor] | tuple[Tensor, Tensor]:
+        """The critic's scores: a square matrix of all pairs, or joint and marginal scores."""
+        if self.critic is None:
+            raise ValueError("critic=None: give the loss a critic, or call from_scores")
+        n = len(x)
+        if len(y) != n:
+            raise ValueError(
+                f"x has {n} rows, but y has {len(y)}; each row of x goes with the same row of y"
+            )
+        if self.pairing == "all-pairs":
+            rows = torch.arange(n, device=x.device)
+            left, right = rows.repeat_interleave(n), rows.repeat(n)
+            return (self.critic(x[left], y[right]).reshape(n, n),)
+        other = y[partners(n, self.pairing, device=y.device)]
+        scores = self.critic(torch.cat([x, x]), torch.cat([y, other])).reshape(-1)
+        return scores[:n], scores[n:]
+
+    def from_scores(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
+        """The loss of scores: of all pairs (a square matrix), or of joint and marginal pairs."""
+        if self._cost == "info-nce":
+            return -self._info_nce(self._link(self._square(joint, marginal)))
+        j, m = self._log_ratios(joint, marginal)
+        if self._cost == "moving-average":
+            return -self._moving_average(j, m)
+        if self._cost.startswith("clipped-"):
+            tau = float(self._cost.removeprefix("clipped-"))
+            return -(j.mean() - _log_mean_exp(m.clamp(-tau, tau)))
+        a, b = self._parts(j, m)
+        return -(a.mean() - b.mean())
+
+    def mutual_information(self, x: Tensor, y: Tensor) -> Tensor:
+        """The estimate on a batch, in nats; no gradient flows through it."""
+        with torch.no_grad():
+            return self.read(*self.scores(x, y))
+
+    def read(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
+        """The mutual information read off scores."""
+        if self.readout == "info-nce":
+            return self._info_nce(self._link(self._square(joint, marginal)))
+        j, m = self._log_ratios(joint, marginal)
+        if self.readout == "plain":
+            return j.mean()
+        if self.readout == "nwj":
+            return j.mean() - m.exp().mean() + 1.0
+        clipped = self.readout.startswith("clipped-")
+        tau = float(self.readout.removeprefix("clipped-")) if clipped else math.inf
+        return j.mean() - _log_mean_exp(m.clamp(-tau, tau))
+
+    def _square(self, joint: Tensor, marginal: Tensor | None) -> Tensor:
+        if marginal is not None or joint.ndim != 2 or joint.shape[0] != joint.shape[1]:
+            raise ValueError(f"estimator={self.estimator}: it takes a square matrix of scores")
+        return joint
+
+    def _log_ratios(self, joint: Tensor, marginal: Tensor | None) -> tuple[Tensor, Tensor]:
+        if marginal is None:
+            return _split(self._link(self._square(joint, None)))
+        return self._link(joint.reshape(-1)), self._link(marginal.reshape(-1))
+
+    @staticmethod
+    def _info_nce(log_ratios: Tensor) -> Tensor:
+        own = log_ratios.diagonal() - torch.logsumexp(log_ratios, 1)
+        return own.mean() + math.log(len(log_ratios))
+
+    def _moving_average(self, joint: Tensor, marginal: Tensor) -> Tensor:
+        """Donsker-Varadhan's value; in its gradient E[e^l dl] / Z an average of Z stands for Z."""
+        log_partition = _log_mean_exp(marginal).detach()
+        average = log_partition
+        if not bool(self.log_average.isnan()):
+            kept = self.log_average.to(log_partition) + math.log1p(-_RATE)
+            average = torch.logaddexp(kept, log_partition + math.log(_RATE))
+        if self.training:
+            self.log_average = average
+        gradient = (marginal - average).exp().mean()
+        return joint.mean() - (log_partition + gradient - gradient.detach())

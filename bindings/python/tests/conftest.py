@@ -1,0 +1,30 @@
+"""Data that several tests look at, and the command line to compare with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="session")
+def gaussian() -> tuple[np.ndarray, np.ndarray]:
+    """600 rows, 2 + 1 columns, 0.5 ln 2 nats."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 2))
+    return x, x[:, 0] + rng.normal(size=600)
+
+
+@pytest.fixture(scope="session")
+def command() -> str:
+    """The command line tool: FDIME_COMMAND, or a build of this checkout."""
+    candidates = [os.environ.get("FDIME_COMMAND"), ROOT / "target/debug/fdime", ROOT / "target/release/fdime"]
+    for candidate in candidates:
+        if candidate and shutil.which(str(candidate)):
+            return str(candidate)
+    pytest.skip("the command line tool is not built: set FDIME_COMMAND to compare with it")

@@ -1,0 +1,188 @@
+"""Building blocks: divergences, objectives, scenarios, staircases."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+
+import numpy as np
+import pytest
+
+import fdime
+
+LOG_RATIOS = np.linspace(-4.0, 4.0, 41)
+
+
+@pytest.mark.parametrize("name", sorted(set(fdime.names()["divergences"]) - {"alpha-A"}) + ["alpha-0.3"])
+def test_every_divergence_is_its_own_conjugate_pair(name):
+    """b = e^l a - f(e^l) and b' = e^l a', for every row of the table."""
+    divergence = fdime.Divergence(name)
+    u = np.exp(LOG_RATIOS)
+    a, b = divergence.a(LOG_RATIOS), divergence.b(LOG_RATIOS)
+    assert np.allclose(b, u * a - divergence.f(u), atol=1e-9 * np.abs(u * a).max())
+    assert np.allclose(divergence.b_slope(LOG_RATIOS), u * divergence.a_slope(LOG_RATIOS))
+    step = 1e-6
+    slope = (divergence.a(LOG_RATIOS + step) - divergence.a(LOG_RATIOS - step)) / (2 * step)
+    assert np.allclose(slope, divergence.a_slope(LOG_RATIOS), rtol=1e-5, atol=1e-6)
+    assert divergence.f(1.0) == pytest.approx(0.0, abs=1e-14)
+    assert pickle.loads(pickle.dumps(divergence)).name == name
+
+
+@pytest.mark.parametrize(
+    ("f", "row"),
+    [
+        (lambda u: u * np.log(u), "kl"),
+        (lambda u: -np.log(u), "reverse-kl"),
+        (lambda u: (np.sqrt(u) - 1) ** 2, "hd"),
+        (lambda u: np.square(u - 1), "pearson"),
+        (lambda u: (1 - u) ** 2 / u, "neyman"),
+        (lambda u: (u - 1) * np.log(u), "jeffreys"),
+        (lambda u: np.log(2) - np.log1p(u), "shifted-log"),
+        (lambda u: u * np.log(u) - (u + 1.0) * np.log(u + 1) + np.log(4), "gan"),
+        ("u*ln(u)", "kl"),
+        ("(sqrt(u)-1)^2", "hd"),
+    ],
+    ids=str,
+)
+def test_a_function_of_u_is_the_row_that_it_writes_down(f, row):
+    custom, known = fdime.Divergence(f), fdime.Divergence(row)
+    for method in ("a", "b", "a_slope", "b_slope"):
+        ours, theirs = getattr(custom, method)(LOG_RATIOS), getattr(known, method)(LOG_RATIOS)
+        assert np.allclose(ours, theirs, rtol=1e-9, atol=1e-9), (custom, method)
+
+
+def test_a_function_that_cannot_be_read_is_refused_with_the_reason():
+    for f, words in [
+        (lambda u: u * math.log(u), "functions of the math module see numbers only"),
+        (lambda u: u if u > 1 else 1 / u, "cannot be read as an expression"),
+        (lambda u: np.maximum(u, 1), "cannot be read as an expression"),
+        (lambda u: np.floor(u), "np.floor"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            fdime.Divergence(f)
+    with pytest.raises(ValueError, match="does not depend on u"):
+        fdime.Divergence(lambda u: 3.0)
+    with pytest.raises(ValueError, match="not convex"):
+        fdime.Divergence(np.log)
+
+
+def test_a_constant_is_subtracted_and_said():
+    with pytest.warns(fdime.FdimeWarning, match=r"f\(1\) is 3 instead of 0"):
+        assert fdime.Divergence("u*ln(u)+3").f(1.0) == 0.0
+
+
+ESTIMATORS = ["kl-dime", "gan-dime", "hd-dime", "nwj", "mine", "smile-1", "smile-own-2", "smile-inf", "f:(u-1)^2/(u+1)"]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_gradients_are_slopes(estimator):
+    rng = np.random.default_rng(1)
+    joint, marginal = rng.normal(size=(2, 8))
+    value, gradient = fdime.Objective(estimator).value_and_gradient(joint, marginal)
+    for side in range(2):
+        for k in range(8):
+            values = []
+            for step in (1e-2, -1e-2):
+                moved = [joint.copy(), marginal.copy()]
+                moved[side][k] += step
+                values.append(fdime.Objective(estimator).value_and_gradient(*moved)[0])
+            slope = (values[0] - values[1]) / 2e-2
+            assert gradient[side][k] == pytest.approx(slope, abs=2e-3)
+
+
+def test_all_pairs_and_pairs_agree_where_they_mean_the_same():
+    rng = np.random.default_rng(2)
+    matrix = rng.normal(size=(6, 6))
+    off = ~np.eye(6, dtype=bool)
+    for estimator in ESTIMATORS:
+        square, paired = fdime.Objective(estimator), fdime.Objective(estimator)
+        left, (gradient,) = square.value_and_gradient(matrix)
+        right, (joint, marginal) = paired.value_and_gradient(matrix.diagonal(), matrix[off])
+        assert left == pytest.approx(right, abs=1e-5)
+        assert np.allclose(gradient.diagonal(), joint, atol=1e-6)
+        assert np.allclose(gradient[off], marginal, atol=1e-6)
+        assert square.mutual_information(matrix) == pytest.approx(
+            paired.mutual_information(matrix.diagonal(), matrix[off]), abs=1e-5
+        )
+
+
+def test_info_nce_stays_below_the_logarithm_of_the_batch():
+    assert fdime.Objective("cpc").mutual_information(50 * np.eye(16)) == pytest.approx(math.log(16))
+
+
+def test_mine_remembers_past_batches():
+    """ln Z_avg <- ln(0.99 Z_avg + 0.01 Z), and the marginal gradient is -e^l / (n Z_avg)."""
+    mine = fdime.Objective("mine")
+    mine.value_and_gradient(np.zeros(4), np.zeros(4))
+    _, (_, gradient) = mine.value_and_gradient(np.zeros(4), np.full(4, 3.0))
+    average = 0.99 + 0.01 * math.exp(3.0)
+    assert np.allclose(gradient, -math.exp(3.0) / (4 * average), rtol=1e-5)
+
+
+def test_scenarios_know_their_truth(command, tmp_path):
+    """The mean of the exact log ratio is the stated value: within 4.5 standard errors (alpha 7e-6 each)."""
+    for name, dim, level in [("gaussian", 3, 2.0), ("student", 2, "df=2"), ("uniform", 1, "eps=0.3"), ("swiss-roll", 1, 0.8)]:
+        scenario = fdime.Scenario(name, dim=dim, level=level)
+        x, y, ratios = scenario.sample_log_ratios(20_000, seed=1)
+        assert (x.shape[1], y.shape[1]) == scenario.dims
+        error = 4.5 * ratios.std() / math.sqrt(len(ratios))
+        assert abs(ratios.mean() - scenario.mutual_information) < error, name
+    subprocess.run(
+        [command, "sample", "swiss-roll", "--level", "0.8", "-n", "50", "--dim", "1", "--seed", "1", "-o", tmp_path / "s.npz"],
+        check=True, capture_output=True,
+    )
+    with np.load(tmp_path / "s.npz") as drawn:
+        assert np.array_equal(drawn["x"], x[:50]) and np.array_equal(drawn["y"], y[:50])
+
+
+def test_the_benchmark_has_forty_tasks():
+    tasks = fdime.benchmark()
+    assert len(tasks) == 40
+    assert tasks["additive-noise-0.1-1x1"].mutual_information == pytest.approx(1.7094, abs=1e-4)
+    assert pickle.loads(pickle.dumps(tasks["student-df2-3x3"])).dims == (3, 3)
+
+
+SMALL = dict(dim=2, levels=[0.5, 1], iterations=200, hidden=[32, 32], learning_rate=5e-3, last=50, device="cpu")
+
+
+def test_a_staircase_is_arrays():
+    result = fdime.staircase(["kl-dime", "gan-dime"], runs=2, **SMALL)
+    assert result.estimators == ("kl-dime", "gan-dime")
+    assert result.estimates["gan-dime"].shape == result.values["gan-dime"].shape == (2, 400)
+    assert np.array_equal(result.true_mi, np.repeat([0.5, 1.0], 200))
+    row = next(r for r in result.summary if r["estimator"] == "gan-dime" and r["true_mi"] == 1.0)
+    window = result.estimates["gan-dime"][:, -50:]
+    assert row["mean"] == pytest.approx(window.mean()) and row["runs"] == 2
+    assert row["variance"] == pytest.approx(window.var(axis=1).mean())
+    assert row["bias"] == pytest.approx(abs(window.mean() - 1.0))
+
+
+def test_a_plan_runs_again_to_the_same_numbers(command, tmp_path):
+    first = fdime.staircase("hd-dime", **SMALL)
+    text = json.dumps(first.plan)
+    again = fdime.staircase(plan=json.loads(text), device="cpu", threads=1)
+    assert np.array_equal(first.estimates["hd-dime"], again.estimates["hd-dime"])
+    (tmp_path / "plan.json").write_text(text)
+    told = subprocess.run(
+        [command, "staircase", "--plan", tmp_path / "plan.json", "--json", "--device", "cpu"],
+        capture_output=True, text=True, check=True,
+    )
+    theirs = json.loads(told.stdout)["results"]
+    assert [row["mean"] for row in theirs] == [row["mean"] for row in first.summary]
+
+
+def test_a_function_of_u_trains_like_the_row_that_it_writes_down():
+    own = fdime.Divergence(lambda u: u * np.log(u))
+    custom = fdime.staircase(own, **SMALL).estimates[own.estimator]
+    known = fdime.staircase("kl-dime", link="identity", **SMALL).estimates["kl-dime"]
+    assert np.allclose(custom, known, atol=2e-2)
+
+
+def test_staircases_show_themselves(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    figure = fdime.staircase(["kl-dime", "nwj"], **SMALL).plot()
+    figure.savefig(tmp_path / "staircase.png")
+    assert (tmp_path / "staircase.png").stat().st_size > 5_000

@@ -1,0 +1,108 @@
+"""Threads, signals, forks: the interpreter goes on while the native part works."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import fdime
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 2))
+Y = X[:, 0] + RNG.normal(size=400)
+
+
+def test_several_threads_at_once_give_what_one_gives():
+    alone = [fdime.mutual_information(X, Y, effort="quick", seed=seed).mi for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(
+            pool.map(lambda seed: fdime.mutual_information(X, Y, effort="quick", seed=seed).mi, range(4))
+        )
+    assert together == alone
+
+
+def test_the_interpreter_is_free_while_critics_train():
+    counted = 0
+    finished = threading.Event()
+
+    def count():
+        nonlocal counted
+        while not finished.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        fdime.mutual_information(X, Y, effort="quick")
+    finally:
+        finished.set()
+        counter.join()
+    assert counted > 20
+
+
+def test_ctrl_c_ends_it():
+    """A process that gets SIGINT in the middle ends by KeyboardInterrupt, long before it would be done."""
+    program = """
+        import fdime, numpy as np, sys
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(20000, 20))
+        told = []
+        def watch(share):
+            if not told:
+                told.append(share)
+                print("working", flush=True)
+        try:
+            fdime.mutual_information(x, x + rng.normal(size=x.shape), effort="max", progress=watch)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            sys.exit(130)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "working\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, output) == (130, "interrupted\n")
+
+
+def test_what_progress_raises_ends_it():
+    class Enough(Exception):
+        pass
+
+    def enough(share):
+        raise Enough(share)
+
+    with pytest.raises(Enough):
+        fdime.mutual_information(X, Y, effort="max", progress=enough)
+    with pytest.raises(Enough):
+        fdime.staircase("kl-dime", device="cpu", progress=enough)
+
+
+def _after_fork(queue):
+    queue.put(fdime.mutual_information(X, Y, effort="quick").mi)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_can_estimate():
+    """Threads do not survive a fork: a global pool would leave the child waiting for ever."""
+    expected = fdime.mutual_information(X, Y, effort="quick").mi
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_after_fork, args=(queue,))
+    child.start()
+    assert queue.get(timeout=120) == expected
+    child.join()

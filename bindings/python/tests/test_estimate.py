@@ -1,0 +1,152 @@
+"""The function and its result."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+
+import numpy as np
+import pytest
+
+import fdime
+
+
+@pytest.fixture(scope="module")
+def result(gaussian):
+    return fdime.mutual_information(*gaussian, effort="quick")
+
+
+def test_the_truth_lies_in_the_interval(result):
+    low, high = result.interval
+    assert low < 0.5 * math.log(2.0) < high and low <= result.mi <= high
+    assert result.p_value < 0.01
+    assert result.bits == pytest.approx(result.mi / math.log(2.0))
+    assert result.verdict.reliability in ("good", "fair")
+
+
+def test_per_fold_and_per_row_figures_add_up(result, gaussian):
+    assert len(result.folds) == 5 and sum(fold.test_rows for fold in result.folds) == 600
+    assert result.pointwise.shape == (600,)
+    assert result.pointwise.mean() == pytest.approx(result.unclipped, abs=1e-9)
+    by_fold = sum(fold.mi * fold.test_rows for fold in result.folds) / 600
+    assert by_fold == pytest.approx(result.unclipped, abs=1e-6)
+    assert result.null.shape == (999,)
+    assert result.p_value == pytest.approx((1 + (result.null >= result.observed).sum()) / 1000)
+
+
+def test_the_command_line_says_the_same(result, gaussian, command, tmp_path):
+    x, y = gaussian
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    told = subprocess.run(
+        [command, "estimate", tmp_path / "data.npz", "--effort", "quick", "--json"],
+        capture_output=True, text=True, check=True,
+    )
+    theirs, ours = json.loads(told.stdout), result.to_dict()
+    assert theirs.keys() == ours.keys()
+    for key in ("mi_nats", "ci_low", "ci_high", "p_value", "folds", "plan", "race", "baselines"):
+        assert theirs[key] == ours[key], key
+    text = subprocess.run(
+        [command, "estimate", tmp_path / "data.npz", "--effort", "quick", "--bits"],
+        capture_output=True, text=True, check=True,
+    ).stdout
+    assert text.splitlines()[:4] == result.summary(bits=True).splitlines()[:4]
+
+
+def test_it_shows_itself(result):
+    text = repr(result)
+    assert text.startswith("I(x; y) = ") and "reliability: " in text
+    assert max(map(len, text.splitlines())) <= 80
+    page = result._repr_html_()
+    assert f"{result.mi:.3f} nats" in page and page.count("<div") == page.count("</div>")
+    assert json.loads(json.dumps(result.to_dict()))["mi_nats"] == result.mi
+
+
+def test_names_are_escaped_in_html():
+    rng = np.random.default_rng(0)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(rng.normal(size=(60, 1)), columns=["<script>"])
+    page = fdime.mutual_information(frame, rng.normal(size=60), estimator="copula")._repr_html_()
+    assert "<script>" not in page and "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("estimator", ["auto", "copula", "ksg"])
+def test_plots(gaussian, estimator, tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    result = fdime.mutual_information(*gaussian, estimator=estimator, effort="quick")
+    figure = result.plot()
+    figure.savefig(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 5_000
+    assert len(figure.axes) == {"auto": 3, "copula": 2, "ksg": 1}[estimator]
+
+
+def test_the_same_whatever_the_threads_and_from_its_plan(gaussian, result):
+    again = fdime.mutual_information(*gaussian, plan=result.plan, threads=1)
+    assert again.mi == result.mi and np.array_equal(again.pointwise, result.pointwise)
+    other = fdime.mutual_information(*gaussian, effort="quick", seed=1)
+    assert other.mi != result.mi
+    assert json.loads(json.dumps(result.plan)) == result.plan
+
+
+def test_new_rows_are_scored_also_after_a_pickle(gaussian, result):
+    x, y = gaussian
+    scores = pickle.loads(pickle.dumps(result)).score_samples(x, y)
+    # Most critics have seen most rows, so scores agree with the held-out ones only nearly.
+    assert np.corrcoef(scores, result.pointwise)[0, 1] > 0.9
+    assert np.array_equal(scores, result.score_samples(x, y, threads=1))
+    shuffled = result.score_samples(x, np.roll(y, 7))
+    assert shuffled.mean() < 0 < scores.mean()
+
+
+def test_saved_critics_are_read_by_the_command_line(gaussian, result, command, tmp_path):
+    result.model.save(tmp_path / "model")
+    x, y = gaussian
+    table = np.column_stack([x, y])
+    np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
+    told = subprocess.run(
+        [command, "apply", tmp_path / "model", tmp_path / "new.csv", "--json"],
+        capture_output=True, text=True, check=True,
+    )
+    assert json.loads(told.stdout)["mi_nats"] == pytest.approx(result.score_samples(x, y).mean())
+    model = fdime._native.Model.load(tmp_path / "model")
+    assert model.mi == result.mi
+
+
+def test_missing_rows_keep_their_place(gaussian):
+    x, y = gaussian[0].copy(), gaussian[1]
+    x[[3, 5], 1] = np.nan
+    result = fdime.mutual_information(x, y, estimator="copula", missing="drop")
+    assert (result.n_rows, result.n_dropped) == (598, 2)
+    assert np.flatnonzero(np.isnan(result.pointwise)).tolist() == [3, 5]
+
+
+def test_categories_and_series():
+    rng = np.random.default_rng(3)
+    label = rng.integers(0, 3, size=500)
+    x = label + 0.3 * rng.normal(size=500)
+    as_number = fdime.mutual_information(x, label, effort="quick")
+    as_classes = fdime.mutual_information(x, label, discrete="y", effort="quick")
+    assert as_classes.interval[1] <= math.log(3.0) + 1e-9
+    assert any(reason.code == "ties" for reason in as_number.verdict.reasons)
+    texts = fdime.mutual_information(x, label.astype(str), effort="quick")
+    assert texts.mi == as_classes.mi
+    walk = np.cumsum(rng.normal(size=(2, 400)), axis=1)
+    result = fdime.mutual_information(walk[0], walk[1], estimator="copula", blocks=40)
+    assert result.plan["order"] == {"series": {"gap": 40}}
+
+
+def test_every_kind_of_method_answers(gaussian):
+    for estimator in ["cca", "ksg", "copula", "kl-dime", "cpc", "mine", "f:(u-1)^2/(u+1)"]:
+        result = fdime.mutual_information(*gaussian, estimator=estimator, effort="quick")
+        assert 0.15 < result.mi < 0.6, (estimator, result.mi)
+        assert (result.p_value is None) == (estimator == "ksg")
+    with pytest.raises(ValueError, match="ksg: it has no critics"):
+        fdime.mutual_information(*gaussian, estimator="ksg").score_samples(*gaussian)
+
+
+def test_progress_is_told(gaussian):
+    told = []
+    fdime.mutual_information(*gaussian, progress=told.append)
+    assert told == sorted(told) and all(0.0 <= share <= 1.0 for share in told) and told[-1] > 0.3

@@ -1,0 +1,187 @@
+"""Whatever holds columns gives the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fdime
+from fdime._inputs import as_table
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
+
+
+def estimate(x, y, **options):
+    return fdime.mutual_information(x, y, estimator="copula", permutations=19, **options)
+
+
+@pytest.fixture(scope="module")
+def expected(gaussian):
+    return estimate(*gaussian)
+
+
+class Tensor:
+    """What torch and jax are to us: DLPack, and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x,
+        lambda x: x.tolist(),
+        lambda x: np.asfortranarray(x),
+        lambda x: np.repeat(x, 2, axis=0)[::2],  # strides
+        lambda x: x[::-1][::-1],  # strides below 0
+        lambda x: x.astype(">f8"),
+        lambda x: x.astype(np.longdouble),
+        lambda x: np.ma.masked_array(x, mask=False),
+        lambda x: memoryview(np.ascontiguousarray(x)),
+        Tensor,
+        lambda x: pandas.DataFrame(x) if x.ndim == 2 else pandas.Series(x),
+        lambda x: polars.DataFrame(x) if x.ndim == 2 else polars.Series(x),
+        lambda x: polars.LazyFrame(x if x.ndim == 2 else x[:, None]),
+        lambda x: pyarrow.table([pyarrow.array(c) for c in np.atleast_2d(x.T)], [f"c{k}" for k in range(np.atleast_2d(x.T).shape[0])]),
+        lambda x: pyarrow.record_batch([pyarrow.array(c) for c in np.atleast_2d(x.T)], [f"c{k}" for k in range(np.atleast_2d(x.T).shape[0])]),
+    ],
+    ids=[
+        "array", "list", "fortran", "strided", "reversed", "big-endian", "long double", "masked",
+        "buffer", "dlpack", "pandas", "polars", "polars lazy", "pyarrow table", "record batch",
+    ],
+)
+def test_all_containers_agree_to_the_bit(convert, gaussian, expected):
+    x, y = gaussian
+    result = estimate(convert(x), convert(y))
+    assert result.mi == expected.mi and np.array_equal(result.pointwise, expected.pointwise)
+
+
+def test_memory_that_is_not_aligned_is_read_right(gaussian, expected):
+    """As in the frames of a message, or the fields of a packed record."""
+    bytes_ = np.empty(gaussian[1].nbytes + 1, dtype=np.uint8)
+    y = bytes_[1:].view(np.float64)
+    y[:] = gaussian[1]
+    assert not y.flags.aligned
+    assert estimate(gaussian[0], y).mi == expected.mi
+    packed = np.zeros(600, dtype=[("flag", "?"), ("y", "f8")])
+    packed["y"] = gaussian[1]
+    assert estimate(gaussian[0], packed["y"]).mi == expected.mi
+    scores = np.zeros(17, dtype=np.uint8)[1:].view(np.float32)
+    assert fdime.Objective("kl-dime").value_and_gradient(scores, scores)[0] == pytest.approx(0.0, abs=2.0)
+
+
+def test_arrow_arrays_and_chunks(gaussian, expected):
+    x, y = gaussian
+    chunks = pyarrow.chunked_array([y[:100], y[100:]])
+    assert estimate(x, chunks).mi == expected.mi
+    assert estimate(x, pyarrow.array(y)).y == ("y",)
+
+
+def test_single_precision_is_taken_as_it_is(gaussian):
+    x, y = (side.astype(np.float32) for side in gaussian)
+    single = estimate(x, y)
+    double = estimate(x.astype(np.float64), y.astype(np.float64))
+    assert single.mi == double.mi
+    half = estimate(gaussian[0].astype(np.float16), y)
+    assert half.mi == pytest.approx(single.mi, abs=0.01)
+
+
+def test_arrow_columns_are_read_where_they_lie():
+    """A table of 64 MB costs its own columns in the native part, and no further copy in between."""
+    import resource
+
+    column = np.random.default_rng(0).normal(size=8_000_000)
+    table = pyarrow.table({"x": column})
+    address = table.column("x").chunk(0).buffers()[1].address
+    assert address == column.ctypes.data, "pyarrow itself has not copied"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    native = as_table(table, "x")
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert native.rows == len(column)
+    # Doubling growth of the native column may take up to twice its size; a copy before would add 64 MB.
+    assert after - before < 64_000_000 * 2.2 / 1024
+
+
+def test_mixed_columns_mean_the_same_everywhere():
+    rng = np.random.default_rng(5)
+    n = 200
+    number = rng.normal(size=n)
+    text = rng.choice(["red", "green", "blue"], size=n)
+    truth = rng.random(n) < 0.5
+    day = np.datetime64("2024-01-01") + rng.integers(0, 500, size=n)
+    frame = pandas.DataFrame({"number": number, "text": text, "truth": truth, "day": day})
+    tables = {
+        "pandas": as_table(frame, "x"),
+        "categorical": as_table(frame.astype({"text": "category"}), "x"),
+        "polars": as_table(polars.from_pandas(frame), "x"),
+        "pyarrow": as_table(pyarrow.Table.from_pandas(frame, preserve_index=False), "x"),
+        "structured": as_table(frame.to_records(index=False), "x"),
+    }
+    for name, table in tables.items():
+        assert table.names == ["number", "text", "truth", "day"], name
+        assert table.discrete == [False, True, True, False], name
+    y = number + rng.normal(size=n)
+    values = {name: estimate(table, y).mi for name, table in tables.items()}
+    assert max(values.values()) - min(values.values()) < 1e-9, values
+
+
+def test_missing_values_of_all_kinds_are_missing():
+    rng = np.random.default_rng(6)
+    y = rng.normal(size=60)
+    holes = [
+        pandas.Series(pandas.array([None] + list(range(59)), dtype="Int64")),
+        pandas.Series([None] + ["a", "b"] * 29 + ["a"]),
+        pandas.Series([pandas.NaT] + list(pandas.date_range("2024", periods=59))),
+        pandas.Series(pandas.array([None] + [True, False] * 29 + [True], dtype="boolean")),
+        pandas.Series([None] + ["a", "b"] * 29 + ["a"], dtype="category"),
+        polars.Series([None] + list(range(59))),
+        np.array([None] + ["a", "b"] * 29 + ["a"], dtype=object),
+        np.array(["NaT"] + ["2024-01-%02d" % (1 + k % 28) for k in range(59)], dtype="datetime64[D]"),
+        np.ma.masked_equal(np.arange(60), 0),
+    ]
+    for hole in holes:
+        table = as_table(hole, "x")
+        assert table.rows == 60
+        with pytest.raises(ValueError, match=r"has no value \(NaN\) in row 1;"):
+            estimate(hole, y)
+        assert estimate(hole, y, missing="drop").n_dropped == 1 if not table.discrete[0] else True
+
+
+def test_complex_samples_are_two_columns():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=300) + 1j * rng.normal(size=300)
+    y = x + 0.5 * (rng.normal(size=300) + 1j * rng.normal(size=300))
+    result = estimate(x, y)
+    parts = estimate(np.column_stack([x.real, x.imag]), np.column_stack([y.real, y.imag]))
+    assert result.mi == parts.mi
+    assert result.x == ("x.re", "x.im")
+
+
+def test_columns_have_names(gaussian):
+    x, y = gaussian
+    result = estimate(pandas.DataFrame(x, columns=["age", "dose"]), pandas.Series(y, name="pulse"))
+    assert (result.x, result.y) == (("age", "dose"), ("pulse",))
+    assert estimate(x, y).x == ("x1", "x2") and estimate(x[:, 0], y).x == ("x",)
+
+
+def test_rows_in_another_order_are_noticed(gaussian):
+    x, y = pandas.DataFrame(gaussian[0]), pandas.Series(gaussian[1])
+    with pytest.raises(ValueError, match="different pandas indices"):
+        estimate(x, y.sort_values())
+    assert estimate(x, y.sort_values().to_numpy()).mi < 0.05
+
+
+def test_nothing_is_written_to_the_input(gaussian):
+    x, y = (side.copy() for side in gaussian)
+    x.flags.writeable = y.flags.writeable = False
+    estimate(x, y)
+    assert np.array_equal(x, gaussian[0])

@@ -1,0 +1,164 @@
+"""All pairs, here and past one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import fdime
+from fdime import _matrix
+
+joblib = pytest.importorskip("joblib")
+
+
+@pytest.fixture(scope="module")
+def table():
+    """a tells about b and d; c about nothing; e never changes."""
+    rng = np.random.default_rng(0)
+    a, c = rng.normal(size=(2, 300))
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(
+        {"a": a, "b": a + 0.3 * rng.normal(size=300), "c": c, "d": a > 0, "e": 1.0}
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(table):
+    return fdime.mutual_information_matrix(table)
+
+
+def test_what_depends_is_found_and_what_fails_is_said(table, expected):
+    assert expected.names == ("a", "b", "c", "d", "e") and len(expected.pairs) == 10
+    dependent = np.argwhere(np.triu(np.nan_to_num(expected.p_adjusted, nan=1.0) < 0.05) & ~np.eye(5, dtype=bool))
+    assert [tuple(pair) for pair in dependent] == [(0, 1), (0, 3), (1, 3)]
+    assert np.array_equal(expected.mi, expected.mi.T, equal_nan=True)
+    assert np.isnan(expected.mi[4]).all()
+    problems = [pair["problem"] for pair in expected.pairs if pair["y"] == "e"]
+    assert len(problems) == 4 and all("same value in every row" in text for text in problems)
+    assert "10 pairs, 3 dependent" in str(expected)
+    assert len(expected.to_pandas()) == 10
+    assert json.loads(json.dumps(expected.to_dict()))["names"] == list(expected.names)
+
+
+def test_a_pair_is_what_the_function_says_of_it(table, expected):
+    one = fdime.mutual_information(table["a"], table["b"], effort="quick")
+    assert expected.mi[0, 1] == one.mi
+
+
+def test_groups(table):
+    matrix = fdime.mutual_information_matrix(
+        table, groups={"left": ["a", "c"], "right": ["b"]}, estimator="copula"
+    )
+    assert matrix.names == ("left", "right") and matrix.mi[0, 1] > 0.8
+
+
+def test_it_shows_itself(expected, tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    expected.plot().savefig(tmp_path / "matrix.png")
+    assert (tmp_path / "matrix.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "sequential"])
+def test_backends_of_joblib_change_nothing(table, expected, backend):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert fdime.mutual_information_matrix(table).pairs == expected.pairs
+
+
+def test_sweeps_run_on_backends_too():
+    options = dict(dim=1, levels=[1], iterations=60, hidden=[16, 16], runs=3, last=20, device="cpu")
+    here = fdime.staircase(["kl-dime", "mine"], **options)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        there = fdime.staircase(["kl-dime", "mine"], **options)
+    assert there.summary == here.summary
+    for name in here.estimators:
+        assert np.array_equal(there.estimates[name], here.estimates[name])
+
+
+def test_a_journal_goes_on_where_a_kill_left_it(table, expected, tmp_path, monkeypatch):
+    journal = tmp_path / "pairs.jsonl"
+    whole = fdime.mutual_information_matrix(table, journal=journal)
+    assert whole.pairs == expected.pairs
+    lines = journal.read_text().splitlines()
+    assert len(lines) == 11
+    # A kill leaves some lines, and half of one.
+    journal.write_text("\n".join(lines[:5]) + "\n" + lines[5][:20])
+    done = []
+    monkeypatch.setattr(_matrix, "_estimate_pair", lambda job: done.append(job) or estimate(job))
+    assert fdime.mutual_information_matrix(table, journal=journal, n_jobs=1).pairs == expected.pairs
+    assert len(done) == 6
+    assert len(journal.read_text().splitlines()) == 11
+    with pytest.raises(ValueError, match="other data, settings or another version"):
+        fdime.mutual_information_matrix(table, journal=journal, seed=1)
+
+
+estimate = _matrix._estimate_pair
+
+
+def _slow_pair(job, folder):
+    """A pair that takes its time and leaves a note of who made it."""
+    name = f"{job.x[0]}-{job.y[0]}"
+    (folder / f"{name}.{os.getpid()}.begun").touch()
+    time.sleep(0.4)
+    found = estimate(job)
+    (folder / f"{name}.{os.getpid()}.done").touch()
+    return found
+
+
+def test_a_dask_cluster_that_loses_a_worker_loses_nothing(tmp_path, monkeypatch):
+    """Two worker processes, one of them killed with a pair in its hands: every pair is in the
+    result once, with the numbers it has here, and the journal has it once."""
+    distributed = pytest.importorskip("distributed")
+    import functools
+    import threading
+
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=(200, 7))
+    data[:, 1] += data[:, 0]
+    expected = fdime.mutual_information_matrix(data, estimator="copula")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setattr(_matrix, "_estimate_pair", functools.partial(_slow_pair, folder=notes))
+    journal = tmp_path / "pairs.jsonl"
+    killed = []
+
+    def kill_one(pids):
+        """Waits until both have begun and two pairs are done, then kills one that is at work."""
+        while True:
+            begun = {f.name.rsplit(".", 1)[0] for f in notes.glob("*.begun")}
+            done = {f.name.rsplit(".", 1)[0] for f in notes.glob("*.done")}
+            at_work = [int(name.rsplit(".", 1)[1]) for name in begun - done]
+            if len(done) >= 2 and at_work and len({n.rsplit(".", 1)[1] for n in begun}) == 2:
+                os.kill(at_work[0], signal.SIGKILL)
+                killed.append(at_work[0])
+                return
+            time.sleep(0.02)
+
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster, distributed.Client(cluster) as client:
+        pids = set(client.run(os.getpid).values())
+        assert len(pids) == 2 and os.getpid() not in pids
+        killer = threading.Thread(target=kill_one, args=(pids,))
+        killer.start()
+        with joblib.parallel_config(backend="dask"):
+            matrix = fdime.mutual_information_matrix(data, estimator="copula", journal=journal)
+        killer.join(timeout=5)
+    assert killed and killed[0] in pids
+    assert matrix.pairs == expected.pairs and len(matrix.pairs) == 21
+    entries = [tuple(json.loads(line)["pair"]) for line in journal.read_text().splitlines()[1:]]
+    assert len(entries) == len(set(entries)) == 21
+    workers = {f.name.split(".")[1] for f in notes.glob("*.done")}
+    assert len(workers) >= 2, "both workers did some of it"
+    # What the killed worker had begun and not finished was done by another.
+    begun = {f.name.split(".")[0] for f in notes.glob(f"*.{killed[0]}.begun")}
+    finished = {f.name.split(".")[0] for f in notes.glob(f"*.{killed[0]}.done")}
+    lost = begun - finished
+    assert lost
+    for name in lost:
+        assert [f for f in notes.glob(f"{name}.*.done") if str(killed[0]) not in f.name]

@@ -1,0 +1,134 @@
+"""At home in scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+sklearn = pytest.importorskip("sklearn", minversion="1.6")
+
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.feature_selection import SelectFdr, SelectKBest
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fdime
+
+NOT_OURS = {
+    "check_n_features_in_after_fitting": "fits 15 rows; an estimate needs 20",
+    "check_estimators_nan_inf": "fits 10 rows first; an estimate needs 20",
+    "check_fit2d_1feature": "fits 10 rows; an estimate needs 20",
+    "check_complex_data": "complex numbers are taken, as two columns each",
+    "check_dtype_object": "refused as well, in other words",
+    "check_methods_sample_order_invariance": "calls score_samples(X), which has no y",
+    "check_methods_subset_invariance": "calls score_samples(X), which has no y",
+}
+
+
+@parametrize_with_checks(
+    [fdime.MutualInformation(effort="quick", permutations=19)],
+    expected_failed_checks=lambda _: NOT_OURS,
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_parameters_are_those_of_the_function():
+    import inspect
+
+    function = inspect.signature(fdime.mutual_information).parameters
+    for name in fdime.MutualInformation().get_params():
+        assert name in function, name
+
+
+def test_fit_score_clone_and_save(gaussian, command, tmp_path):
+    x, y = gaussian
+    estimator = fdime.MutualInformation(effort="quick").set_params(seed=3)
+    copy = clone(estimator)
+    assert copy.get_params()["seed"] == 3 and not hasattr(copy, "mi_")
+    estimator.fit(x[:400], y[:400])
+    assert estimator.interval_[0] < 0.5 * math.log(2.0) < estimator.interval_[1]
+    assert estimator.mi_ == estimator.result_.mi and estimator.p_value_ < 0.01
+    scores = estimator.score_samples(x[400:], y[400:])
+    assert scores.shape == (200,)
+    assert 0.15 < scores.mean() == estimator.score(x[400:], y[400:])
+    estimator.save(tmp_path / "critics")
+    table = np.column_stack([x, y])[400:]
+    np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
+    told = subprocess.run(
+        [command, "apply", tmp_path / "critics", tmp_path / "new.csv", "--json"],
+        capture_output=True, text=True, check=True,
+    )
+    assert json.loads(told.stdout)["mi_nats"] == pytest.approx(scores.mean())
+
+
+def test_columns_go_by_their_names(gaussian):
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(gaussian[0], columns=["a", "b"]).assign(same=1.0)
+    estimator = fdime.MutualInformation(estimator="copula").fit(x, gaussian[1])
+    assert list(estimator.feature_names_in_) == ["a", "b", "same"]
+    assert estimator.result_.x == ("a", "b"), "a column that never changes is left out"
+    with pytest.raises(ValueError, match="feature names should match"):
+        estimator.score_samples(x[["b", "a", "same"]], gaussian[1])
+
+
+def test_the_best_settings_by_a_grid_search():
+    """Held-out mutual information is a score: here it must prefer critics to a Gaussian model."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 1))
+    y = np.abs(x[:, 0]) + 0.1 * rng.normal(size=600)
+    search = GridSearchCV(
+        fdime.MutualInformation(effort="quick", permutations=19),
+        {"estimator": ["cca", "auto"]},
+        cv=KFold(2),
+    )
+    assert search.fit(x, y).best_params_ == {"estimator": "auto"}
+
+
+def test_features_of_all_kinds():
+    """What tells is found among noise: a number, a category, and one that no correlation shows."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(2)
+    n = 800
+    group = rng.choice(["a", "b", "c"], size=n)
+    hidden = rng.normal(size=n)
+    y = (group == "a") + (np.abs(hidden) > 0.7) + 0.3 * rng.normal(size=n)
+    X = pandas.DataFrame(
+        {"noise": rng.normal(size=n), "group": group, "same": 1.0, "hidden": hidden,
+         "coin": rng.random(n) < 0.5}
+    )
+    scores, p_values = fdime.mutual_info_features(X, y, p_values=True)
+    assert set(np.argsort(scores)[-2:]) == {1, 3}
+    assert scores[2] == 0.0 and p_values[2] == 1.0
+    # alpha = 0.01 for each, fixed seed
+    assert (p_values < 0.01).tolist() == [False, True, False, True, False]
+    classes = (y > 1).astype(int)
+    by_class = fdime.mutual_info_features(X, classes)
+    assert by_class.max() <= math.log(2.0) and set(np.argsort(by_class)[-2:]) == {1, 3}
+
+
+def test_in_a_pipeline_of_selectors():
+    X, y = load_wine(return_X_y=True)
+    X = np.column_stack([X[:, :4], np.random.default_rng(0).normal(size=len(X))])
+    score = partial(fdime.mutual_info_features, permutations=99)
+    chosen = make_pipeline(StandardScaler(), SelectKBest(score, k=2)).fit(X, y)
+    assert chosen.transform(X).shape == (178, 2) and not chosen[-1].get_support()[-1]
+    found = SelectFdr(partial(score, p_values=True), alpha=0.05).fit(X, y).get_support()
+    assert found[0] and not found[-1]
+
+
+def test_jobs_do_not_change_scores():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] > 0
+    one = fdime.mutual_info_features(X, y, n_jobs=1)
+    assert np.array_equal(one, fdime.mutual_info_features(X, y, n_jobs=2))
+    assert np.array_equal(one, fdime.mutual_info_features(X, y, discrete_target=True, n_jobs=-1))
