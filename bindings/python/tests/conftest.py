@@ -14,16 +14,17 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="session")
 def gaussian() -> tuple[np.ndarray, np.ndarray]:
-    """600 rows, 2 + 1 columns, 0.5 ln 2 nats."""
+    """400 rows, 2 + 1 columns, 0.5 ln 2 nats."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(600, 2))
-    return x, x[:, 0] + rng.normal(size=600)
+    x = rng.normal(size=(400, 2))
+    return x, x[:, 0] + rng.normal(size=400)
 
 
 @pytest.fixture(scope="session")
 def command() -> str:
     """The command line tool: FDIME_COMMAND, or a build of this checkout."""
-    candidates = [os.environ.get("FDIME_COMMAND"), ROOT / "target/debug/fdime", ROOT / "target/release/fdime"]
+    builds = [ROOT / "target" / profile / "fdime" for profile in ("debug", "release")]
+    candidates = [os.environ.get("FDIME_COMMAND"), *builds]
     for candidate in candidates:
         if candidate and shutil.which(str(candidate)):
             return str(candidate)

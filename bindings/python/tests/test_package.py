@@ -1,0 +1,98 @@
+"""The package as it is installed: small, typed, with one dependency, documented."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fdime
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def run(*command, **options):
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, cwd=PROJECT, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_numpy_is_the_only_dependency():
+    required = [r for r in importlib.metadata.requires("fdime") or [] if "extra ==" not in r]
+    assert [re.split("[<>=]", requirement)[0] for requirement in required] == ["numpy"]
+    program = (
+        "import sys; known = set(sys.modules); import fdime;"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - known};"
+        "print(sorted(name for name in new if name not in sys.stdlib_module_names))"
+    )
+    assert run(sys.executable, "-c", program).strip() == "['fdime', 'numpy']"
+
+
+def test_the_wheel_is_small_and_for_all_versions():
+    wheel = os.environ.get("FDIME_WHEEL")
+    if wheel is None:
+        pytest.skip("FDIME_WHEEL does not name the wheel that is installed; ./test sets it")
+    assert "cp310-abi3" in wheel
+    assert Path(wheel).stat().st_size < 15_000_000
+
+
+def test_nothing_in_the_package_lacks_a_type():
+    """mypy on the package, and the stubs of the native part against what is there."""
+    pytest.importorskip("mypy")
+    run(sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "-p", "fdime")
+    run(sys.executable, "-m", "mypy.stubtest", "fdime._native", "--ignore-disjoint-bases")
+    assert (Path(fdime.__file__).parent / "py.typed").exists()
+
+
+def test_types_help_those_who_use_it(tmp_path):
+    pytest.importorskip("mypy")
+    right = tmp_path / "right.py"
+    right.write_text(
+        "import fdime, numpy as np\n"
+        "result = fdime.mutual_information(np.ones(30), [1.0] * 30, effort='quick')\n"
+        "low: float = result.interval[0]\n"
+        "scores = fdime.mutual_info_features([[1.0]], [1.0])\n"
+        "both = fdime.mutual_info_features([[1.0]], [1.0], p_values=True)[1]\n"
+    )
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import fdime\nfdime.mutual_information([1.0], [2.0], effort='huge').m\n")
+    options = [sys.executable, "-m", "mypy", "--strict"]
+    run(*options, right)
+    refused = subprocess.run([*options, wrong], capture_output=True, text=True, cwd=PROJECT)
+    assert refused.returncode == 1
+    assert 'incompatible type "Literal[\'huge\']"' in refused.stdout
+    assert 'has no attribute "m"' in refused.stdout
+
+
+def test_everything_public_is_documented_and_listed():
+    reference = (PROJECT / "docs/api.rst").read_text()
+    for name in set(fdime.__all__) - {"__version__"}:
+        assert getattr(fdime, name).__doc__, name
+        assert f"fdime.{name}\n" in reference, name
+
+
+def test_the_documentation_builds_without_warnings(tmp_path):
+    pytest.importorskip("sphinx")
+    run(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", tmp_path / "site")
+    page = (tmp_path / "site/api.html").read_text()
+    assert 'id="fdime.mutual_information"' in page and 'id="fdime.torch.MutualInformationLoss"' in page
+
+
+def test_the_notebook_runs():
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(PROJECT / "docs/tour.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    shown = [str(cell.get("outputs")) for cell in notebook.cells if cell.cell_type == "code"]
+    assert any("text/html" in outputs and " nats</b>" in outputs for outputs in shown)
+    assert sum("image/png" in outputs for outputs in shown) == 3
+    kept = "information kept" if importlib.util.find_spec("torch") else "PyTorch is not installed"
+    assert kept in shown[-1]
