@@ -187,8 +187,12 @@ class Estimate:
         low, high = self.interval
         # The interval on a line from 0 to a little above its end.
         scale = 220.0 / max(high * 1.1, 1e-9)
-        colour = {"good": "#15803d", "fair": "#a16207", "doubtful": "#dc2626"}
-        test = "no test" if self.p_value is None else f"p = {self.p_value:.3g}"
+        colour = {"good": "#16a34a", "fair": "#ca8a04", "doubtful": "#ef4444"}
+        if self.p_value is None:
+            test = "no test of independence"
+        else:
+            found = "dependent" if self.p_value <= 0.05 else "no dependence found"
+            test = f"{found} (p = {self.p_value:.3g})"
         reasons = "".join(f"<li>{html.escape(r.text)}</li>" for r in self.verdict.reasons)
         names = [", ".join(s[:4]) + (", ..." if len(s) > 4 else "") for s in (self.x, self.y)]
         dropped = f", {self.n_dropped} left out" if self.n_dropped else ""
