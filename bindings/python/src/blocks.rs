@@ -2,6 +2,8 @@
 
 use crate::failure::{caught, exception, guarded};
 use crate::table::readable;
+use crate::watch::watched;
+use fdime::estimate::Progress;
 use fdime::names::Entries;
 use fdime::objective::{Cost, Objective as Maximised, value_and_gradient};
 use fdime::random::{Purpose, stream};
@@ -11,7 +13,7 @@ use fdime::{
     ScenarioPlan, bmi_suite,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -124,6 +126,13 @@ fn check_pairing(estimator: &Estimator, scores: &ScoreBlock) -> PyResult<()> {
     guarded(|| estimator.check_pairing(pairing))
 }
 
+impl Objective {
+    /// Whether past batches count.
+    fn remembers(&self) -> bool {
+        *self.estimator.cost() == Cost::MovingAverage
+    }
+}
+
 #[pymethods]
 impl Objective {
     #[new]
@@ -184,7 +193,19 @@ impl Objective {
         let counts = Scores(std::slice::from_ref(&scores)).counts();
         let mut state = self.state.lock().unwrap_or_else(|error| error.into_inner());
         let (value, gradient) = guarded(|| {
-            if state.as_ref().is_none_or(|(known, _)| *known != counts) {
+            let known = state.as_ref().map(|(known, _)| *known);
+            if let Some(known) = known.filter(|k| *k != counts && self.remembers()) {
+                return Err(fdime::Error::Incompatible {
+                    parameter: "estimator",
+                    value: self.estimator.name().into(),
+                    other: format!("{} + {} scores", counts.joint, counts.marginal),
+                    reason: format!(
+                        "it remembers batches of {} + {}; make another for other sizes",
+                        known.joint, known.marginal
+                    ),
+                });
+            }
+            if known != Some(counts) {
                 *state = Some((counts, self.estimator.objective(counts)?));
             }
             let Some((_, objective)) = &mut *state else { unreachable!("it was just made") };
@@ -244,18 +265,27 @@ impl Scenario {
     /// x, y and the exact log ratio of every row.
     fn sample<'py>(&self, py: Python<'py>, n: usize, seed: u64) -> PyResult<Sample<'py>> {
         let (x_dim, y_dim) = self.distribution.dims();
-        let (x, y, ratios) = py.detach(|| {
-            guarded(|| {
-                let mut rng = stream(seed, Purpose::Data, 0, 0);
-                let (mut x, mut y, mut ratios) = (Vec::new(), Vec::new(), Vec::with_capacity(n));
-                let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
-                for _ in 0..n {
-                    ratios.push(self.distribution.draw(&mut rng, &mut x_row, &mut y_row));
-                    x.extend_from_slice(&x_row);
-                    y.extend_from_slice(&y_row);
+        let room = |dim: usize| {
+            let mut values = Vec::new();
+            let reserved = n.checked_mul(dim).map(|count| values.try_reserve_exact(count));
+            match reserved {
+                Some(Ok(())) => Ok(values),
+                _ => Err(PyMemoryError::new_err(format!("there is no room for {n} rows"))),
+            }
+        };
+        let (mut x, mut y, mut ratios) = (room(x_dim)?, room(y_dim)?, room(1)?);
+        let (x, y, ratios) = watched(py, 1, None, |watch| {
+            let mut rng = stream(seed, Purpose::Data, 0, 0);
+            let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
+            for _ in 0..n {
+                if watch.advance(1).is_break() {
+                    return Err(fdime::Error::Interrupted);
                 }
-                Ok((x, y, ratios))
-            })
+                ratios.push(self.distribution.draw(&mut rng, &mut x_row, &mut y_row));
+                x.extend_from_slice(&x_row);
+                y.extend_from_slice(&y_row);
+            }
+            Ok((x, y, ratios))
         })?;
         let table = |values: Vec<f64>, dim| PyArray1::from_vec(py, values).reshape([n, dim]);
         Ok((table(x, x_dim)?, table(y, y_dim)?, PyArray1::from_vec(py, ratios)))

@@ -1,12 +1,14 @@
 //! Estimates from finite data.
 
-use crate::failure::{guarded, json, parsed};
+use crate::failure::{caught, guarded, json, parsed};
 use crate::table::Table;
 use crate::watch::watched;
 use crate::words::for_python;
+use fdime::Estimator;
 use fdime::data::{Column, ConstantColumns, Frame, MissingRows, PairTable, Reading, scoring_pairs};
 use fdime::estimate::{
-    EstimatePlan, Finding, PairFinding, RowOrder, SavedColumn, SavedModel, estimate as estimate_of,
+    Estimate, EstimatePlan, Finding, PairFinding, RowOrder, SavedColumn, SavedModel,
+    estimate as estimate_of,
 };
 use numpy::PyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -73,6 +75,19 @@ pub fn estimate_plan(
     json(&plan)
 }
 
+/// Refuses a plan that cannot be run on this many rows.
+#[pyfunction]
+pub fn check_plan(plan: &str, rows: usize) -> PyResult<()> {
+    let plan: EstimatePlan = parsed(plan, "plan")?;
+    guarded(|| plan.check(rows))
+}
+
+/// What the user should know about an estimator, if anything.
+#[pyfunction]
+pub fn notice(estimator: &str) -> PyResult<Option<String>> {
+    guarded(|| Ok(estimator.parse::<Estimator>().ok().and_then(|estimator| estimator.notice())))
+}
+
 /// The columns of x and then those of y.
 fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
     if x.rows != y.rows {
@@ -124,7 +139,18 @@ pub fn estimate<'py>(
         reason.text = for_python(&reason.text);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let finding = Finding { table: &table, plan: &plan, estimate: &result, seconds };
+    caught(|| answer(py, &table, &plan, &result, seconds))
+}
+
+/// What Python is told of an estimate.
+fn answer<'py>(
+    py: Python<'py>,
+    table: &PairTable,
+    plan: &EstimatePlan,
+    result: &Estimate,
+    seconds: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let finding = Finding { table, plan, estimate: result, seconds };
     let answer = PyDict::new(py);
     answer.set_item("json", json(&finding)?)?;
     answer.set_item("summary", finding.summary(false))?;
@@ -135,7 +161,7 @@ pub fn estimate<'py>(
     answer.set_item("observed", test.map(|test| test.observed))?;
     answer.set_item("null", test.map(|test| PyArray1::from_slice(py, &test.null)))?;
     let model = (!result.models.is_empty())
-        .then(|| Model { model: SavedModel::new(&plan, &result, &table.x, &table.y) });
+        .then(|| Model { model: SavedModel::new(plan, result, &table.x, &table.y) });
     answer.set_item("model", model.map(|model| Py::new(py, model)).transpose()?)?;
     Ok(answer)
 }
@@ -149,6 +175,7 @@ pub fn pair(
     plan: &str,
     options: Options,
     threads: usize,
+    watch: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan: EstimatePlan = parsed(plan, "plan")?;
     let reading = options.reading()?;
@@ -156,7 +183,7 @@ pub fn pair(
     let frame = side_by_side(left, right)?;
     let columns: Vec<usize> = (0..frame.columns.len()).collect();
     let (of_x, of_y) = columns.split_at(left.columns.len());
-    let mut finding = watched(py, threads, None, |watch| {
+    let mut finding = watched(py, threads, watch, |watch| {
         PairFinding::new(&frame, (&x.0, of_x), (&y.0, of_y), &plan, &reading, watch)
     })?;
     finding.problem = finding.problem.map(|problem| for_python(&problem));
@@ -166,9 +193,11 @@ pub fn pair(
 /// Adjusts the p-values of all pairs for their number.
 #[pyfunction]
 pub fn adjust(pairs: &str) -> PyResult<String> {
-    let mut pairs: Vec<PairFinding> = parsed(pairs, "pairs")?;
-    PairFinding::adjust(&mut pairs);
-    json(&pairs)
+    caught(|| {
+        let mut pairs: Vec<PairFinding> = parsed(pairs, "pairs")?;
+        PairFinding::adjust(&mut pairs);
+        json(&pairs)
+    })
 }
 
 /// Critics that give new rows a log ratio.
@@ -234,7 +263,8 @@ impl Model {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bytes<'py>)> {
-        let (plan, critics) = slf.get().model.to_bytes().map_err(PyRuntimeError::new_err)?;
+        let bytes = caught(|| slf.get().model.to_bytes().map_err(PyRuntimeError::new_err));
+        let (plan, critics) = bytes?;
         let bytes = |bytes: Vec<u8>| PyBytes::new(slf.py(), &bytes);
         Ok((slf.getattr("from_bytes")?, (bytes(plan), bytes(critics))))
     }

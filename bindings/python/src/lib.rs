@@ -16,7 +16,7 @@ mod _native {
     #[pymodule_export]
     use super::blocks::{Divergence, Objective, Scenario, names, suite};
     #[pymodule_export]
-    use super::estimate::{Model, adjust, estimate, estimate_plan, pair};
+    use super::estimate::{Model, adjust, check_plan, estimate, estimate_plan, notice, pair};
     #[pymodule_export]
     use super::staircase::{Trace, execute, run_plans, staircase_plan, summarise};
     #[pymodule_export]

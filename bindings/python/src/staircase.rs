@@ -1,6 +1,6 @@
 //! Training runs on distributions with known mutual information.
 
-use crate::failure::{guarded, json, parsed};
+use crate::failure::{caught, guarded, json, parsed};
 use crate::watch::watched;
 use fdime::engine::engine_named;
 use fdime::estimate::Progress;
@@ -41,11 +41,10 @@ impl Trace {
         Ok(Trace { trace: parsed(text, "trace")? })
     }
 
-    /// The exact mutual information of every step's level.
+    /// The exact mutual information of each level.
     #[getter]
     fn true_mi<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let truths = self.trace.steps.iter().map(|step| self.trace.true_mi[step.level].0);
-        PyArray1::from_iter(py, truths)
+        PyArray1::from_iter(py, self.trace.true_mi.iter().map(|mi| mi.0))
     }
 
     /// The estimate read off every step's batch.
@@ -117,5 +116,5 @@ pub fn execute(
 #[pyfunction]
 pub fn summarise(traces: Vec<Bound<'_, Trace>>, last: usize) -> PyResult<String> {
     let traces: Vec<RunTrace> = traces.iter().map(|trace| trace.get().trace.clone()).collect();
-    json(&summarise_runs(&traces, last))
+    caught(|| json(&summarise_runs(&traces, last)))
 }

@@ -176,6 +176,24 @@ impl Table {
         self.frame.columns.iter().map(Column::is_constant).collect()
     }
 
+    /// How many values each column lacks.
+    #[getter]
+    fn missing(&self) -> Vec<usize> {
+        let lacks =
+            |column: &Column| (0..column.len()).filter(|&row| column.is_missing(row)).count();
+        self.frame.columns.iter().map(lacks).collect()
+    }
+
+    /// Whether each column has whole numbers, at most so many different ones.
+    fn few_whole_numbers(&self, most: usize) -> Vec<bool> {
+        self.frame.columns.iter().map(|column| column.is_few_whole_numbers(most)).collect()
+    }
+
+    /// Refuses missing values.
+    fn check_complete(&self) -> PyResult<()> {
+        guarded(|| self.frame.check_complete("the table"))
+    }
+
     /// What differs for other columns.
     #[getter]
     fn fingerprint(&self) -> String {

@@ -2,35 +2,41 @@
 
 /// `--missing drop` becomes `missing='drop'`, `--blocks` becomes `blocks`; the advice to leave a
 /// column out with `'!name'`, a selector of the command line, loses its example. A value that is not
-/// there is a NaN.
+/// there is a NaN. What stands in quotes is the user's own and stays as it is.
 pub fn for_python(text: &str) -> String {
     let text = text.replace("has no value in row", "has no value (NaN) in row");
-    let mut said = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some(at) = rest.find("--").into_iter().chain(rest.find(" with '!")).min() {
-        let (before, here) = rest.split_at(at);
-        let ended = before.ends_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_');
-        if let Some(selector) = here.strip_prefix(" with '!") {
-            said.push_str(before.strip_suffix(", e.g.").unwrap_or(before));
-            rest = selector.split_once('\'').map_or("", |(_, after)| after);
-            continue;
-        }
-        said.push_str(before);
-        let name_length = here[2..].find(|c: char| !c.is_ascii_lowercase() && c != '-');
-        let (name, after) = here[2..].split_at(name_length.unwrap_or(here.len() - 2));
-        if ended || name.is_empty() {
-            said.push_str(&here[..2 + name.len()]);
-            rest = after;
-            continue;
-        }
+    let text = without_selector(&text);
+    let parts = text.split('\'').enumerate();
+    let said = parts.map(|(place, part)| match place % 2 {
+        0 => arguments(part),
+        _ => part.to_string(),
+    });
+    said.collect::<Vec<_>>().join("'")
+}
+
+/// Without `with '!name'` and `, e.g. with '!name'`.
+fn without_selector(text: &str) -> String {
+    let Some((before, selector)) = text.split_once(" with '!") else { return text.to_string() };
+    // The name may hold a quote itself; behind its own there is a comma.
+    let Some((_, after)) = selector.split_once("', or") else { return text.to_string() };
+    format!("{}, or{after}", before.strip_suffix(", e.g.").unwrap_or(before))
+}
+
+/// Flags as arguments, in text without quotes.
+fn arguments(text: &str) -> String {
+    let mut words = text.split("--");
+    let mut said = words.next().unwrap_or_default().to_string();
+    for rest in words {
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+        let (name, mut after) = rest.split_at(end);
         said.push_str(&name.replace('-', "_"));
-        rest = after;
         for value in ["drop", "max"] {
-            if let Some(after) = after.strip_prefix(&format!(" {value}")) {
+            if let Some(behind) = after.strip_prefix(&format!(" {value}")) {
                 said.push_str(&format!("='{value}'"));
-                rest = after;
+                after = behind;
             }
         }
+        said.push_str(after);
     }
-    said + rest
+    said
 }

@@ -119,6 +119,11 @@ def test_mine_remembers_past_batches():
     _, (_, gradient) = mine.value_and_gradient(np.zeros(4), np.full(4, 3.0))
     average = 0.99 + 0.01 * math.exp(3.0)
     assert np.allclose(gradient, -math.exp(3.0) / (4 * average), rtol=1e-5)
+    with pytest.raises(ValueError, match="it remembers batches of 4 \\+ 4; make another for other sizes"):
+        mine.value_and_gradient(np.zeros(3), np.zeros(3))
+    other = fdime.Objective("kl-dime")
+    for size in (4, 3):
+        other.value_and_gradient(np.zeros(size), np.zeros(size))
 
 
 def test_scenarios_know_their_truth(command, tmp_path):
@@ -178,6 +183,25 @@ def test_a_function_of_u_trains_like_the_row_that_it_writes_down():
     custom = fdime.staircase(own, **SMALL).estimates[own.estimator]
     known = fdime.staircase("kl-dime", link="identity", **SMALL).estimates["kl-dime"]
     assert np.allclose(custom, known, atol=2e-2)
+
+
+def test_runs_that_diverge_leave_holes():
+    result = fdime.staircase("nwj", **{**SMALL, "learning_rate": 1e6})
+    assert result.failures and result.true_mi.shape == (400,)
+    assert np.isnan(result.estimates["nwj"][0, -1]) and result.summary == []
+
+
+def test_numbers_of_numpy_are_numbers():
+    plan = fdime.staircase_plan("kl-dime", dim=np.int64(2), hidden=np.array([8, 8]), batch=np.int32(16))
+    assert plan["scenario"]["dim"] == 2 and plan["critic"]["hidden"] == [8, 8]
+
+
+def test_what_to_know_is_told_everywhere():
+    with pytest.warns(fdime.FdimeWarning, match="instead of 0"):
+        fdime.staircase("f:u*ln(u)+3", **{**SMALL, "iterations": 50})
+    x = np.random.default_rng(0).normal(size=(2, 60))
+    with pytest.warns(fdime.FdimeWarning, match="instead of 0"):
+        fdime.mutual_information(x[0], x[1], estimator="f:u*ln(u)+3", effort="quick", permutations=19)
 
 
 def test_staircases_show_themselves(tmp_path):

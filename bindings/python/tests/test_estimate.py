@@ -101,7 +101,7 @@ def test_new_rows_are_scored_also_after_a_pickle(gaussian, result):
 
 
 def test_saved_critics_are_read_by_the_command_line(gaussian, result, command, tmp_path):
-    result.model.save(tmp_path / "model")
+    result.critics.save(tmp_path / "model")
     x, y = gaussian
     table = np.column_stack([x, y])
     np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
@@ -110,8 +110,11 @@ def test_saved_critics_are_read_by_the_command_line(gaussian, result, command, t
         capture_output=True, text=True, check=True,
     )
     assert json.loads(told.stdout)["mi_nats"] == pytest.approx(result.score_samples(x, y).mean())
-    model = fdime._native.Model.load(tmp_path / "model")
-    assert model.mi == result.mi
+    critics = fdime.Critics.load(tmp_path / "model")
+    assert critics.mi == result.mi and critics.x == ("x1", "x2")
+    assert np.array_equal(critics.score_samples(x, y), result.score_samples(x, y))
+    with pytest.raises(ValueError, match="name a folder written by 'fdime estimate --save'"):
+        fdime.Critics.load(tmp_path / "nothing")
 
 
 def test_missing_rows_keep_their_place(gaussian):

@@ -64,10 +64,29 @@ def test_it_shows_itself(expected, tmp_path):
     assert (tmp_path / "matrix.png").stat().st_size > 5_000
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "sequential"])
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", "sequential"])
 def test_backends_of_joblib_change_nothing(table, expected, backend):
     with joblib.parallel_config(backend=backend, n_jobs=2):
         assert fdime.mutual_information_matrix(table).pairs == expected.pairs
+
+
+def test_a_chosen_backend_uses_all_cores_unless_told(table):
+    with joblib.parallel_config(backend="threading"):
+        threads = set()
+        original = _matrix._estimate_pair
+
+        def noting(job):
+            import threading
+
+            threads.add(threading.get_ident())
+            return original(job)
+
+        _matrix._estimate_pair = noting
+        try:
+            fdime.mutual_information_matrix(table[["a", "b", "c", "d"]])
+        finally:
+            _matrix._estimate_pair = original
+    assert len(threads) == min(os.cpu_count() or 1, 6) or len(threads) > 1
 
 
 def test_sweeps_run_on_backends_too():
@@ -95,6 +114,30 @@ def test_a_journal_goes_on_where_a_kill_left_it(table, expected, tmp_path, monke
     assert len(journal.read_text().splitlines()) == 11
     with pytest.raises(ValueError, match="other data, settings or another version"):
         fdime.mutual_information_matrix(table, journal=journal, seed=1)
+    # Damage that is JSON, or not even text, is done again.
+    for damage in (b"{}\n", b"3\n", b"\xff\xfe\n"):
+        journal.write_bytes("\n".join(lines[:9]).encode() + b"\n" + damage)
+        assert fdime.mutual_information_matrix(table, journal=journal).pairs == expected.pairs
+        assert len(journal.read_text().splitlines()) == 11
+
+
+def test_two_runs_do_not_share_a_journal(table, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    journal = tmp_path / "pairs.jsonl"
+    with journal.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="another run is writing to it"):
+            fdime.mutual_information_matrix(table, journal=journal)
+
+
+def test_columns_of_one_name_are_not_mixed_up(gaussian):
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.DataFrame(np.column_stack([gaussian[0], gaussian[1]]), columns=["a", "a", "b"])
+    with pytest.raises(ValueError, match="2 columns are called 'a'"):
+        fdime.mutual_information_matrix(twice, groups={"p": ["a"], "q": ["b"]})
+    numbered = pandas.DataFrame(gaussian[0]).assign(y=gaussian[1])
+    matrix = fdime.mutual_information_matrix(numbered, groups={"p": [0, 1], "q": ["y"]}, estimator="copula")
+    assert matrix.mi[0, 1] > 0.1
 
 
 estimate = _matrix._estimate_pair

@@ -44,10 +44,10 @@ def test_the_wheel_is_small_and_for_all_versions():
     assert Path(wheel).stat().st_size < 15_000_000
 
 
-def test_nothing_in_the_package_lacks_a_type():
+def test_nothing_in_the_package_lacks_a_type(tmp_path):
     """mypy on the package, and the stubs of the native part against what is there."""
     pytest.importorskip("mypy")
-    run(sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "-p", "fdime")
+    run(sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--cache-dir", tmp_path, "-p", "fdime")
     run(sys.executable, "-m", "mypy.stubtest", "fdime._native", "--ignore-disjoint-bases")
     assert (Path(fdime.__file__).parent / "py.typed").exists()
 
@@ -64,7 +64,7 @@ def test_types_help_those_who_use_it(tmp_path):
     )
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import fdime\nfdime.mutual_information([1.0], [2.0], effort='huge').m\n")
-    options = [sys.executable, "-m", "mypy", "--strict"]
+    options = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
     run(*options, right)
     refused = subprocess.run([*options, wrong], capture_output=True, text=True, cwd=PROJECT)
     assert refused.returncode == 1

@@ -45,8 +45,8 @@ def test_parameters_are_those_of_the_function():
     import inspect
 
     function = inspect.signature(fdime.mutual_information).parameters
-    for name in fdime.MutualInformation().get_params():
-        assert name in function, name
+    for name, value in fdime.MutualInformation().get_params().items():
+        assert value == ("drop" if name == "constant" else function[name].default), name
 
 
 def test_fit_score_clone_and_save(gaussian, command, tmp_path):
@@ -60,7 +60,7 @@ def test_fit_score_clone_and_save(gaussian, command, tmp_path):
     scores = estimator.score_samples(x[300:], y[300:])
     assert scores.shape == (100,)
     assert 0.1 < scores.mean() == estimator.score(x[300:], y[300:])
-    estimator.save(tmp_path / "critics")
+    estimator.result_.critics.save(tmp_path / "critics")
     table = np.column_stack([x, y])[300:]
     np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
     told = subprocess.run(
@@ -113,6 +113,28 @@ def test_features_of_all_kinds():
     classes = (y > 1).astype(int)
     by_class = fdime.mutual_info_features(X, classes)
     assert by_class.max() <= math.log(2.0) and set(np.argsort(by_class)[-2:]) == {1, 3}
+
+
+def test_rows_in_another_order_are_noticed(gaussian):
+    pandas = pytest.importorskip("pandas")
+    X, y = pandas.DataFrame(gaussian[0]), pandas.Series(gaussian[1])
+    with pytest.raises(ValueError, match="different pandas indices"):
+        fdime.mutual_info_features(X, y.sort_values())
+    result = fdime.mutual_information(X, y, estimator="copula")
+    with pytest.raises(ValueError, match="different pandas indices"):
+        result.score_samples(X, y.sort_values())
+    with pytest.raises(ValueError, match="but the critics were trained on"):
+        result.score_samples(X.rename(columns={0: "other", 1: "names"}), y)
+    assert np.array_equal(result.score_samples(X[[1, 0]], y), result.score_samples(X, y))
+
+
+def test_missing_values_of_a_feature_are_its_own():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] + rng.normal(size=200)
+    X[:50, 1] = np.nan
+    scores = fdime.mutual_info_features(X, y, missing="drop", estimator="copula")
+    assert scores[0] == fdime.mutual_info_features(X[:, :1], y, estimator="copula")[0]
 
 
 def test_in_a_pipeline_of_selectors():

@@ -87,6 +87,38 @@ def test_far_scores_have_finite_gradients():
         assert all(np.isfinite(part).all() for part in gradients), estimator
 
 
+def test_a_custom_f_is_as_wide_as_the_native_one():
+    """Float32 has no e^50 squared; f' has to be finite there all the same."""
+    far, near = (np.array(values, dtype=np.float32) for values in ([50.0, 3.0], [5.0, -40.0]))
+    for estimator in ["f:(u-1)^2/(u+1)", "f:(sqrt(u)-1)^2"]:
+        objective = fdime.Objective(estimator)
+        loss = MutualInformationLoss(estimator)
+        agree(objective.value_and_gradient(far, near), of_torch(loss, far, near))
+    with torch.inference_mode():
+        assert MutualInformationLoss("f:u*ln(u)").from_scores(torch.zeros(4), torch.zeros(4)).isfinite()
+    with pytest.raises(ValueError, match="cannot evaluate"):
+        MutualInformationLoss("f:u*log(u)")
+
+
+def test_it_can_be_saved(tmp_path):
+    loss = MutualInformationLoss("kl-dime", torch.nn.Bilinear(2, 2, 1))
+    torch.save(loss, tmp_path / "loss.pt")
+    again = torch.load(tmp_path / "loss.pt", weights_only=False)
+    x = torch.ones(4, 2)
+    torch.manual_seed(0)
+    expected = loss(x, x)
+    torch.manual_seed(0)
+    assert torch.equal(again(x, x), expected)
+
+
+def test_conjugated_tensors_mean_what_they_say():
+    from fdime._inputs import as_table
+
+    z = torch.tensor([1 + 2j, 3j]).conj()
+    assert as_table(z.imag, "x").__reduce__()[1][1][0].tolist() == [-2.0, -3.0]
+    assert as_table(z, "x").names == ["x.re", "x.im"]
+
+
 def test_pairings():
     for n in (2, 3, 50):
         for pairing in ("derangement", "shift"):

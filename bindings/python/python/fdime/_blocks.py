@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,32 @@ from ._expression import expression_of
 
 class FdimeWarning(UserWarning):
     """Something to know about what was asked for."""
+
+
+def count(value: object, argument: str) -> int:
+    """A whole number that the native part can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{argument}={value!r}: give a whole number")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{argument}={value}: give a number from 0 to 2^63 - 1")
+    return int(value)
+
+
+def as_json(value: Any, argument: str) -> str:
+    """Plain data as JSON, also with NumPy's numbers in it; JSON as it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=lambda other: other.tolist(), allow_nan=False)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{argument}: it is no plain data: {error}") from None
+
+
+def tell_notice(estimator: str) -> None:
+    """Warns of what the user should know about an estimator."""
+    notice = _native.notice(estimator)
+    if notice is not None:
+        warnings.warn(f"{estimator}: {notice}", FdimeWarning, stacklevel=3)
 
 
 def names() -> dict[str, dict[str, str]]:
@@ -170,7 +197,8 @@ class Objective:
     ) -> tuple[float, tuple[NDArray[np.float32], ...]]:
         """The objective's value on a batch, and its gradient in the shape of the scores.
 
-        MINE remembers past batches: its gradient has a moving average of the partition function.
+        MINE remembers past batches: its gradient has a moving average of the partition function. It
+        takes batches of one size.
         """
         value, gradient = self._native.value_and_gradient(*_scores(joint, marginal))
         return value, tuple(gradient)
@@ -232,8 +260,8 @@ class Scenario:
     """
 
     def __init__(self, name: str, *, dim: int = 1, level: float | str = 1.0) -> None:
-        self.name, self.dim, self.level = name, dim, level_text(level)
-        self._native = _native.Scenario(name, dim, self.level)
+        self.name, self.dim, self.level = name, count(dim, "dim"), level_text(level)
+        self._native = _native.Scenario(name, self.dim, self.level)
 
     @property
     def mutual_information(self) -> float:
@@ -247,14 +275,14 @@ class Scenario:
 
     def sample(self, n: int, *, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Draws rows of x and y: the same as ``fdime sample`` with that seed."""
-        x, y, _ = self._native.sample(n, seed)
+        x, y, _ = self.sample_log_ratios(n, seed=seed)
         return x, y
 
     def sample_log_ratios(
         self, n: int, *, seed: int = 0
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Draws rows, with the exact log ratio ln p(x,y)/(p(x)p(y)) of each."""
-        return self._native.sample(n, seed)
+        return self._native.sample(count(n, "n"), count(seed, "seed"))
 
     def __repr__(self) -> str:
         return f"Scenario({self.name!r}, dim={self.dim}, level={self.level!r})"

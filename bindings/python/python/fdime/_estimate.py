@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
+from ._blocks import Divergence, as_json, count, estimator_name, tell_notice
 from ._inputs import as_table, check_index, selectors
-from ._parallel import in_parallel
+from ._parallel import end_if_asked, in_parallel
 from ._progress import Watch, watching
 from ._result import Estimate
 
@@ -22,7 +23,7 @@ Drop = Literal["drop", "error"]
 
 def estimate_plan(
     *,
-    estimator: str = "auto",
+    estimator: str | Divergence = "auto",
     effort: Effort = "default",
     folds: int = 5,
     permutations: int = 999,
@@ -38,12 +39,12 @@ def estimate_plan(
     ['fast', 'waves']
     """
     text = _native.estimate_plan(
-        estimator,
-        effort,
-        _count(folds, "folds"),
-        _count(permutations, "permutations"),
-        _count(seed, "seed"),
-        None if blocks is None else _count(blocks, "blocks"),
+        estimator_name(estimator),
+        _text(effort, "effort"),
+        count(folds, "folds"),
+        count(permutations, "permutations"),
+        count(seed, "seed"),
+        None if blocks is None else count(blocks, "blocks"),
     )
     plan: dict[str, Any] = json.loads(text)
     return plan
@@ -53,7 +54,7 @@ def mutual_information(
     x: Any,
     y: Any,
     *,
-    estimator: str = "auto",
+    estimator: str | Divergence = "auto",
     effort: Effort = "default",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
@@ -63,7 +64,7 @@ def mutual_information(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
-    plan: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | str | None = None,
     threads: int = 0,
     progress: bool | Watch | None = None,
 ) -> Estimate:
@@ -80,7 +81,8 @@ def mutual_information(
         discrete; complex numbers count as two columns.
     estimator
         ``auto``, ``copula``, ``cca``, ``ksg``, or an estimator of the library such as ``gan-dime``,
-        ``kl-dime``, ``mine`` or ``f:(u-1)^2/(u+1)``; :func:`fdime.names` lists them.
+        ``kl-dime``, ``mine`` or ``f:(u-1)^2/(u+1)``; :func:`fdime.names` lists them. A
+        :class:`Divergence` stands for its f-DIME.
     effort
         ``quick`` (a second or two), ``default``, or ``max``.
     discrete, numeric
@@ -96,7 +98,7 @@ def mutual_information(
         Folds of cross-fitting, permutations of the test of independence, and the seed of all
         randomness. The same seed gives the same numbers, whatever the number of threads.
     plan
-        A plan as a whole (:func:`estimate_plan`, or ``Estimate.plan``), in place of the arguments
+        A plan as a whole (:func:`estimate_plan`, ``Estimate.plan``, or its JSON), in place of the arguments
         ``estimator``, ``effort``, ``blocks``, ``folds``, ``permutations`` and ``seed``.
     threads
         Threads of the processor; 0 means one for every core.
@@ -119,19 +121,19 @@ def mutual_information(
     check_index(x, y)
     left, right = as_table(x, "x"), as_table(y, "y")
     if plan is None:
-        text = _native.estimate_plan(
-            _text(estimator, "estimator"),
-            _text(effort, "effort"),
-            _count(folds, "folds"),
-            _count(permutations, "permutations"),
-            _count(seed, "seed"),
-            None if blocks is None else _count(blocks, "blocks"),
+        plan = estimate_plan(
+            estimator=estimator,
+            effort=effort,
+            folds=folds,
+            permutations=permutations,
+            seed=seed,
+            blocks=blocks,
         )
-    else:
-        text = json.dumps(dict(plan))
+        tell_notice(estimator_name(estimator))
     options = reading(discrete, numeric, missing, constant)
+    workers = count(threads, "threads")
     with watching(progress) as watch:
-        answer = _native.estimate(left, right, text, options, _count(threads, "threads"), watch)
+        answer = _native.estimate(left, right, as_json(plan, "plan"), options, workers, watch)
     return Estimate._of(answer)
 
 
@@ -156,43 +158,40 @@ def _text(value: object, argument: str) -> str:
     raise TypeError(f"{argument}={value!r}: give a text")
 
 
-def _count(value: object, argument: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{argument}={value!r}: give a whole number")
-    if value < 0:
-        raise ValueError(f"{argument}={value}: give a number that is not negative")
-    return int(value)
-
-
 def score_samples(
     model: _native.Model, x: Any, y: Any, *, missing: str, threads: int
 ) -> NDArray[np.float64]:
     """The log ratio of new rows, by saved critics."""
+    check_index(x, y)
     sides = [as_table(x, "x"), as_table(y, "y")]
     for k, (role, names) in enumerate(zip("xy", model.names)):
         have = sides[k].names
         if have == names:
             continue
-        if set(names) <= set(have):  # another order, or columns that were left out
+        trained = ", ".join(names[:8])
+        if set(names) <= set(have) and len(set(have)) == len(have):
+            # another order, or columns that were left out
             sides[k] = sides[k].select([have.index(name) for name in names])
         elif len(have) != len(names):
             raise ValueError(
                 f"{role} has {len(have)} columns, but the critics were trained on {len(names)}: "
-                f"{', '.join(names[:8])}"
+                f"{trained}"
             )
-    return model.log_ratios(sides[0], sides[1], missing, threads)
+        elif not (_are_made_up(have, role) or _are_made_up(names, role)):
+            raise ValueError(
+                f"{role} has the columns {', '.join(have[:8])}, but the critics were trained on "
+                f"{trained}"
+            )
+    return model.log_ratios(sides[0], sides[1], _text(missing, "missing"), count(threads, "threads"))
+
+
+def _are_made_up(names: list[str], role: str) -> bool:
+    """Whether names are those that the columns of an array get."""
+    return names == [role] or names == [f"{role}{k + 1}" for k in range(len(names))]
 
 
 #: Whole numbers with at most this many values are taken for categories by ``"auto"``.
 _MOST_CLASSES = 20
-
-
-def _is_discrete_target(y: Any) -> bool:
-    table = as_table(y, "y")
-    if table.discrete[0]:
-        return True
-    values = np.asarray(y)
-    return values.dtype.kind in "iu" and len(np.unique(values)) <= _MOST_CLASSES
 
 
 @overload
@@ -202,7 +201,8 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = ...,
     discrete_target: bool | Literal["auto"] = ...,
-    estimator: str = ...,
+    missing: Drop = ...,
+    estimator: str | Divergence = ...,
     effort: Effort = ...,
     permutations: int = ...,
     seed: int = ...,
@@ -218,7 +218,8 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = ...,
     discrete_target: bool | Literal["auto"] = ...,
-    estimator: str = ...,
+    missing: Drop = ...,
+    estimator: str | Divergence = ...,
     effort: Effort = ...,
     permutations: int = ...,
     seed: int = ...,
@@ -233,7 +234,8 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = "auto",
     discrete_target: bool | Literal["auto"] = "auto",
-    estimator: str = "auto",
+    missing: Drop = "error",
+    estimator: str | Divergence = "auto",
     effort: Effort = "quick",
     permutations: int = 999,
     seed: int = 0,
@@ -257,6 +259,9 @@ def mutual_info_features(
     discrete_target
         Whether ``y`` holds classes. ``"auto"`` goes by its type, and takes whole numbers with at
         most 20 values for classes.
+    missing
+        What to do with missing values: ``'error'``, or ``'drop'`` to leave out, for each feature, the
+        rows in which it or the target has none.
     estimator, effort, permutations, seed
         As for :func:`mutual_information`.
     n_jobs
@@ -275,6 +280,7 @@ def mutual_info_features(
     >>> int(np.argmax(mutual_info_features(X, y)))
     1
     """
+    check_index(X, y)
     features, target = as_table(X, "x"), as_table(y, "y")
     if len(target.names) != 1:
         raise ValueError(f"y has {len(target.names)} columns; give one target")
@@ -283,16 +289,30 @@ def mutual_info_features(
             f"x has {features.rows} rows, but y has {target.rows}; each row of x goes with the "
             "same row of y"
         )
-    if discrete_target is True or (discrete_target == "auto" and _is_discrete_target(y)):
-        target = _as_categories(target)
+    if target.constant[0]:
+        raise ValueError("y has the same value in every row; there is nothing to tell about it")
+    if isinstance(discrete_target, (bool, np.bool_)):
+        classes = bool(discrete_target)
+    elif discrete_target == "auto":
+        classes = target.few_whole_numbers(_MOST_CLASSES)[0]
+    else:
+        raise ValueError(f"discrete_target={discrete_target!r}: write True, False or 'auto'")
+    target = _as_categories(target) if classes else target
     mask = _discrete_mask(discrete_features, len(features.names))
-    text = json.dumps(
-        estimate_plan(estimator=estimator, effort=effort, permutations=permutations, seed=seed)
+    plan = estimate_plan(
+        estimator=estimator, effort=effort, permutations=permutations, seed=seed
     )
-    places = [k for k, constant in enumerate(features.constant) if not constant]
+    if p_values and plan["method"] == "ksg":
+        raise ValueError("estimator=ksg: it has no test of independence, hence no p-values")
+    text = as_json(plan, "plan")
+    _native.check_plan(text, features.rows)
+    options = reading(None, None, missing, "error")
+    # A feature that is the same in every row tells nothing; where values are missing, ask first.
+    same = [c and not lacks for c, lacks in zip(features.constant, features.missing)]
+    places = [k for k, constant in enumerate(same) if not constant]
     columns = [features.select([k]) for k in places]
     jobs = [
-        _Feature(_as_categories(column) if mask[k] else column, target, text)
+        _Feature(_as_categories(column) if mask[k] else column, target, text, options)
         for k, column in zip(places, columns)
     ]
     scores, tests = np.zeros(len(mask)), np.ones(len(mask))
@@ -309,12 +329,12 @@ class _Feature:
     feature: _native.Table
     target: _native.Table
     plan: str
+    options: dict[str, Any]
 
 
 def _score_feature(job: _Feature) -> dict[str, Any]:
     x, y = ((table.names[0], table) for table in (job.feature, job.target))
-    options = reading(None, None, "error", "error")
-    told: dict[str, Any] = json.loads(_native.pair(x, y, job.plan, options, 1))
+    told: dict[str, Any] = json.loads(_native.pair(x, y, job.plan, job.options, 1, end_if_asked))
     return told
 
 
@@ -334,7 +354,10 @@ def _discrete_mask(
     chosen = np.asarray(discrete)
     if chosen.dtype == bool and chosen.shape == (count,):
         return chosen
-    if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or np.any(chosen >= count):
+    if chosen.size == 0:
+        return mask
+    within = chosen.dtype.kind in "iu" and bool(np.all((0 <= chosen) & (chosen < count)))
+    if not within or chosen.ndim != 1:
         problem = f"positions from 0 to {count - 1}, or a mask of {count} truth values"
         raise ValueError(f"discrete_features={discrete!r}: give {problem}")
     mask[chosen] = True

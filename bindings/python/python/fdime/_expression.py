@@ -127,7 +127,7 @@ def expression_of(f: Callable[[Any], Any]) -> str:
     """The expression in u that a function computes."""
     try:
         traced = f(_Symbol("u"))
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         problem = f"this function of u cannot be read as an expression: {error}"
         raise TypeError(problem) from None
     if not isinstance(traced, _Symbol):
@@ -146,13 +146,19 @@ def evaluated(expression: str, u: Any, functions: Mapping[str, Callable[[Any], A
                 return u
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -value(operand)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return value(operand)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 return _ARITHMETIC[type(op)](value(left), value(right))
             case ast.Call(func=ast.Name(id=name), args=[argument]) if name in functions:
                 return functions[name](value(argument))
         raise ValueError(f"f(u) = {expression}: cannot evaluate {ast.unparse(node)}")
 
-    return value(ast.parse(expression.strip().replace("^", "**"), mode="eval").body)
+    try:
+        tree = ast.parse(expression.strip().replace("^", "**"), mode="eval")
+    except SyntaxError:
+        raise ValueError(f"f(u) = {expression}: write it as in 2*u*ln(u)") from None
+    return value(tree.body)
 
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

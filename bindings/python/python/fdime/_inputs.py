@@ -1,7 +1,8 @@
 """From whatever holds columns to the table that the native part works on.
 
 Numbers are read where they lie, whatever their strides, and written once, into the native part's
-own columns. Nothing here imports pandas, polars, pyarrow, torch or jax.
+own columns. What a library's own objects need of it is asked of them; nothing here needs pandas,
+polars, pyarrow, torch or jax to be installed.
 """
 
 from __future__ import annotations
@@ -24,14 +25,13 @@ def as_table(data: Any, role: str) -> Table:
     """The columns of ``data``, called ``role`` where they have no names of their own."""
     if isinstance(data, Table):
         return data
-    library = type(data).__module__.partition(".")[0]
-    if library == "pandas":
+    if _is_of("pandas", data):
         return _from_pandas(data, role)
-    if library == "polars" and hasattr(data, "to_frame"):
+    if _is_of("polars", data) and hasattr(data, "to_frame"):
         return Table.from_arrow(data.to_frame(data.name or role))
-    if library == "polars" and hasattr(data, "collect"):
+    if _is_of("polars", data) and hasattr(data, "collect"):
         return Table.from_arrow(data.collect())
-    if library == "pyarrow" and not hasattr(data, "column_names"):
+    if _is_of("pyarrow", data) and not hasattr(data, "schema"):
         import pyarrow
 
         return Table.from_arrow(pyarrow.table({role: data}))
@@ -40,12 +40,31 @@ def as_table(data: Any, role: str) -> Table:
     if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
         return _from_array(_from_dlpack(data, role), role)
     if isinstance(data, np.ma.MaskedArray):
-        return _from_array(np.ma.filled(data.astype(np.float64), np.nan), role)
+        return _from_array(_unmasked(data, role), role)
     try:
         array = np.asarray(data)
-    except ValueError as error:  # rows of different lengths
+        if array.dtype.kind in "US" and not isinstance(data, np.ndarray):
+            # NumPy makes texts of all that stand beside a text: numbers, and missing values.
+            array = np.asarray(data, dtype=object)
+    except (ValueError, OverflowError) as error:  # rows of different lengths, huge numbers
         raise ValueError(f"{role}: {error}") from None
     return _from_array(array, role)
+
+
+def _is_of(library: str, data: Any) -> bool:
+    """Whether an object is of a library's class, or of one derived from it."""
+    return any(c.__module__.partition(".")[0] == library for c in type(data).__mro__)
+
+
+def _unmasked(data: Any, role: str) -> NDArray[Any]:
+    """A masked array with what is masked as missing."""
+    if data.dtype.kind in "fiu":
+        return np.ma.filled(data.astype(np.float64), np.nan)
+    if data.dtype.kind in "bUSO":
+        array: NDArray[Any] = data.data.astype(object)
+        array[np.ma.getmaskarray(data)] = None
+        return array
+    raise TypeError(f"{role}: masked arrays of type {data.dtype} are not taken; fill them first")
 
 
 def check_index(x: Any, y: Any) -> None:
@@ -70,24 +89,26 @@ def selectors(columns: str | list[str] | None, argument: str) -> list[str]:
 
 
 def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "index")
+    return _is_of("pandas", data) and hasattr(data, "to_numpy") and hasattr(data, "index")
 
 
 def _from_dlpack(data: Any, role: str) -> NDArray[Any]:
-    if hasattr(data, "detach"):  # torch: gradients are of no use here
-        data = data.detach()
-    if data.__dlpack_device__()[0] != _CPU:
-        raise ValueError(f"{role} is not in the CPU's memory; move it there, e.g. with {role}.cpu()")
+    for step in ("detach", "resolve_conj", "resolve_neg"):  # torch's notes on what numbers mean
+        data = getattr(data, step)() if hasattr(data, step) else data
     try:
-        return np.from_dlpack(data)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if data.__dlpack_device__()[0] == _CPU:
+            return np.from_dlpack(data)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         problem = f"{role} cannot be read as an array: {error}; convert it to float32"
         raise TypeError(problem) from None
+    raise ValueError(f"{role} is not in the CPU's memory; move it there, e.g. with {role}.cpu()")
 
 
 def _from_array(array: NDArray[Any], role: str) -> Table:
     if array.dtype.names:
         names = list(array.dtype.names)
+        if array.ndim != 1 or any(array[name].ndim != 1 for name in names):
+            raise ValueError(f"{role}: the fields of a record must be single values in rows")
         return Table(names, [_column(array[name], name) for name in names])
     if array.ndim == 0:
         raise TypeError(f"{role} is a single value; give one row for each observation")
@@ -133,15 +154,13 @@ def _column(array: NDArray[Any], name: str) -> Column:
     if kind == "U":
         return categories(array)
     if kind == "S":
-        return categories(np.char.decode(array, "utf-8", "replace"))
+        return categories(np.char.decode(array, "utf-8", "backslashreplace"))
     if kind in "mM":  # dates and times count from their origin in their unit
-        counts = array.view(np.int64).astype(np.float64)
+        counts = array.astype(np.int64).astype(np.float64)
         counts[np.isnat(array)] = np.nan
         return counts
-    if kind == "T":  # numpy's texts of any length
-        return categories(array.astype(np.str_))
-    if kind == "O":
-        return _objects(array, name)
+    if kind in "TO":  # texts of any length, objects
+        return _objects(array.astype(object), name)
     raise _wrong_type(name, str(array.dtype))
 
 
@@ -170,7 +189,10 @@ def _objects(array: NDArray[Any], name: str) -> Column:
         return full, names
     if all(isinstance(value, numbers.Real) or hasattr(value, "as_tuple") for value in present):
         values = np.full(len(array), np.nan)
-        values[~missing] = [float(value) for value in present]
+        try:
+            values[~missing] = [float(value) for value in present]
+        except OverflowError:
+            raise ValueError(f"column '{name}' has a number beyond float64; scale it") from None
         return values
     wrong = (numbers.Real, str)
     other = next((value for value in present if not isinstance(value, wrong)), None)
@@ -200,7 +222,9 @@ def _from_pandas(data: Any, role: str) -> Table:
             raise ValueError(f"{role} has no columns")
         columns = [data.iloc[:, k] for k in range(data.shape[1])]
         names = [str(name) for name in data.columns]
-    elif hasattr(data, "to_frame"):  # a Series, or an Index
+    elif hasattr(data, "to_series"):  # an Index
+        columns, names = [data.to_series()], [role if data.name is None else str(data.name)]
+    elif hasattr(data, "to_frame"):  # a Series
         columns, names = [data], [role if data.name is None else str(data.name)]
     else:
         return _from_array(np.asarray(data), role)
@@ -208,6 +232,16 @@ def _from_pandas(data: Any, role: str) -> Table:
 
 
 def _pandas_column(column: Any, name: str) -> Column:
+    try:
+        return _converted(column, name)
+    except (AttributeError, NotImplementedError):  # types of pandas' own that NumPy does not have
+        raise _wrong_type(name, str(column.dtype)) from None
+
+
+def _converted(column: Any, name: str) -> Column:
+    if str(column.dtype) == "category":
+        labels = [_label(label) for label in column.cat.categories]
+        return column.cat.codes.to_numpy().astype(np.int64), labels
     kind = getattr(column.dtype, "kind", "O")
     if kind in "fiu":
         if isinstance(column.dtype, np.dtype):
@@ -215,12 +249,9 @@ def _pandas_column(column: Any, name: str) -> Column:
         values: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return values
     if kind in "mM":
-        unit = "timedelta64[ns]" if kind == "m" else "datetime64[ns]"
         if getattr(column.dt, "tz", None) is not None:
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        return _column(column.to_numpy(dtype=unit), name)
+        return _column(column.to_numpy(), name)
     if kind == "b" and isinstance(column.dtype, np.dtype):
         return _column(column.to_numpy(), name)
-    if str(column.dtype) == "category":
-        column = column.astype(object)
     return _objects(np.asarray(column, dtype=object), name)

@@ -8,22 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
+from ._blocks import Divergence, as_json, estimator_name, tell_notice
 from ._estimate import Drop, Effort, estimate_plan, reading
 from ._inputs import as_table, selectors
-from ._parallel import in_parallel
+from ._parallel import end_if_asked, in_parallel
 from ._progress import Watch, watching
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matrix:
     """Mutual information between all pairs, in nats."""
 
@@ -109,7 +110,8 @@ class _Pair:
 
 
 def _estimate_pair(job: _Pair) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_native.pair(job.x, job.y, job.plan, job.options, 1))
+    text = _native.pair(job.x, job.y, job.plan, job.options, 1, end_if_asked)
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
@@ -117,7 +119,7 @@ def mutual_information_matrix(
     data: Any,
     *,
     groups: Mapping[str, Sequence[str]] | None = None,
-    estimator: str = "auto",
+    estimator: str | Divergence = "auto",
     effort: Effort = "quick",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
@@ -147,8 +149,8 @@ def mutual_information_matrix(
         How many pairs at once; None means all cores. A backend chosen with
         ``joblib.parallel_config`` is used, so pairs can run on a Dask or Ray cluster.
     journal
-        A file that finished pairs are added to, a line each. The same call after a kill does not
-        run them again.
+        A file that finished pairs are added to, a line each, by one run at a time. The same call
+        after a kill does not run them again.
     progress
         As for :func:`mutual_information`.
 
@@ -172,8 +174,12 @@ def mutual_information_matrix(
     plan = estimate_plan(
         estimator=estimator, effort=effort, folds=folds, permutations=permutations, seed=seed
     )
-    text = json.dumps(plan)
+    text = as_json(plan, "plan")
+    _native.check_plan(text, table.rows)
+    tell_notice(estimator_name(estimator))
     options = reading(None, None, missing, "error")
+    if missing == "error":
+        table.check_complete()
     sides = [(name, table.select(columns)) for name, columns in members]
     heading = {
         "data": table.fingerprint,
@@ -204,17 +210,11 @@ def _members(
     if groups is None:
         members = [(name, [k]) for k, name in enumerate(table.names)]
     else:
-        place = {name: k for k, name in enumerate(table.names)}
+        members = []
         for name, columns in groups.items():
             if isinstance(columns, str):
                 raise TypeError(f"groups: '{name}' is a text; give a list of columns")
-            unknown = [column for column in columns if column not in place]
-            if unknown:
-                known = ", ".join(f"'{column}'" for column in table.names[:12])
-                raise ValueError(
-                    f"groups: there is no column '{unknown[0]}'; the columns are {known}"
-                )
-        members = [(name, [place[c] for c in columns]) for name, columns in groups.items()]
+            members.append((name, [_place(table, str(column)) for column in columns]))
     if len(members) < 2:
         raise ValueError("there is one column or group; at least two are needed to compare")
     seen: dict[int, str] = {}
@@ -231,6 +231,17 @@ def _members(
     return members
 
 
+def _place(table: _native.Table, column: str) -> int:
+    """Where a column is."""
+    found = table.names.count(column)
+    if found == 1:
+        return table.names.index(column)
+    if found > 1:
+        raise ValueError(f"groups: {found} columns are called '{column}'; names must differ")
+    known = ", ".join(f"'{name}'" for name in table.names[:12])
+    raise ValueError(f"groups: there is no column '{column}'; the columns are {known}")
+
+
 class _Journal:
     """Finished pairs on disk, one line each behind a heading."""
 
@@ -238,30 +249,43 @@ class _Journal:
         self._path = None if path is None else Path(path)
         self._heading = json.loads(json.dumps(heading))
         self._known: dict[tuple[int, int], dict[str, Any]] = {}
+        self._file: BinaryIO | None = None
 
     def __enter__(self) -> _Journal:
         if self._path is None:
-            self._file = None
             return self
-        lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
-        if lines and _parsed(lines[0]) != self._heading:
-            raise ValueError(
-                f"journal={str(self._path)!r}: it is of other data, settings or another version; "
-                "name another file, or delete this one"
-            )
-        for line in lines[1:]:
-            entry = _parsed(line)
-            if entry is not None:  # the last line may be cut off by a kill
-                self._known[entry["pair"][0], entry["pair"][1]] = entry["found"]
-        # What is whole is written anew, so that nothing follows a line cut off in the middle.
-        aside = self._path.with_name(self._path.name + ".new")
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(self._heading) + "\n")
-            for pair, found in self._known.items():
-                file.write(_line(pair, found))
-        aside.replace(self._path)
-        self._file = self._path.open("a", encoding="utf-8")
+        file = self._path.open("a+b")
+        try:
+            self._begin(file)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
         return self
+
+    def _begin(self, file: BinaryIO) -> None:
+        """Takes in what is whole, and cuts off the line that a kill has left behind it."""
+        name = f"journal={str(self._path)!r}"
+        _lock(file, f"{name}: another run is writing to it; name another file")
+        file.seek(0)
+        whole = 0
+        for number, line in enumerate(file.readlines()):
+            entry = _parsed(line) if line.endswith(b"\n") else None
+            if number == 0 and entry is not None and entry != self._heading:
+                raise ValueError(
+                    f"{name}: it is of other data, settings or another version; name another "
+                    "file, or delete this one"
+                )
+            pair = _pair_of(entry) if number > 0 else ()
+            if pair is None or entry is None:
+                break
+            if pair:
+                self._known[pair] = entry["found"]
+            whole += len(line)
+        file.truncate(whole)
+        if whole == 0:
+            file.write(json.dumps(self._heading).encode() + b"\n")
+        file.flush()
 
     def known(
         self, places: list[tuple[int, int]]
@@ -270,7 +294,7 @@ class _Journal:
 
     def add(self, pair: tuple[int, int], found: dict[str, Any]) -> None:
         if self._file is not None:
-            self._file.write(_line(pair, found))
+            self._file.write(json.dumps({"pair": list(pair), "found": found}).encode() + b"\n")
             self._file.flush()
 
     def __exit__(self, *_: object) -> None:
@@ -278,12 +302,27 @@ class _Journal:
             self._file.close()
 
 
-def _line(pair: tuple[int, int], found: dict[str, Any]) -> str:
-    return json.dumps({"pair": list(pair), "found": found}) + "\n"
+def _lock(file: BinaryIO, refusal: str) -> None:
+    """Holds the file until it is closed, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(refusal) from None
 
 
-def _parsed(line: str) -> Any:
+def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
-    except json.JSONDecodeError:
+    except ValueError:  # not JSON, or not even text
         return None
+
+
+def _pair_of(entry: Any) -> tuple[int, int] | None:
+    match entry:
+        case {"pair": [int(i), int(j)], "found": dict()}:
+            return i, j
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
@@ -23,24 +24,47 @@ def in_parallel(
     """
     joblib = _chosen_joblib()
     if joblib is not None:
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+        backend, chosen = joblib.parallel.get_active_backend()
+        if n_jobs is None and chosen in (None, 1) and _config(joblib, "n_jobs") is None:
+            n_jobs = -1
+        # Some backends give all results at the end only.
+        streams = getattr(backend, "supports_return_generator", False)
+        way = "generator_unordered" if streams else "list"
+        parallel = joblib.Parallel(n_jobs=n_jobs, return_as=way, batch_size=1)
         yield from parallel(
             joblib.delayed(_placed)(work, place, job) for place, job in enumerate(jobs)
         )
         return
     workers = _count(n_jobs)
+    end = threading.Event()
     with ThreadPoolExecutor(max_workers=min(workers, len(jobs)) or 1) as pool:
         running: dict[Future[Result], int] = {
-            pool.submit(work, job): place for place, job in enumerate(jobs)
+            pool.submit(_until, end, work, job): place for place, job in enumerate(jobs)
         }
         try:
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     yield running.pop(future), future.result()
-        finally:
+        finally:  # also when the caller has had enough, or Ctrl-C was pressed
+            end.set()
             for future in running:
                 future.cancel()
+
+
+_here = threading.local()
+
+
+def _until(end: threading.Event, work: Callable[[Job], Result], job: Job) -> Result:
+    _here.end = end
+    return work(job)
+
+
+def end_if_asked(_share: float) -> None:
+    """Ends a job whose result nobody waits for any more: the native part calls it now and then."""
+    end = getattr(_here, "end", None)
+    if end is not None and end.is_set():
+        raise RuntimeError("nobody waits for this job any more")
 
 
 def _placed(work: Callable[[Job], Result], place: int, job: Job) -> tuple[int, Result]:
@@ -62,11 +86,17 @@ def _chosen_joblib() -> Any | None:
     joblib = sys.modules.get("joblib")
     if joblib is None:
         return None
-    from joblib.parallel import default_parallel_config, get_active_backend
-
-    config = getattr(joblib.parallel._backend, "config", default_parallel_config)
-    if config["backend"] is default_parallel_config["backend"]:
+    if _config(joblib, "backend") is None:
         return None
-    backend, _ = get_active_backend()
+    backend, _ = joblib.parallel.get_active_backend()
     # Inside a worker, joblib forbids more processes: threads do no harm there.
     return joblib if getattr(backend, "nesting_level", 0) == 0 else None
+
+
+def _config(joblib: Any, key: str) -> Any | None:
+    """What ``joblib.parallel_config`` was told, if it was; nothing in versions without it."""
+    usual = getattr(joblib.parallel, "default_parallel_config", None)
+    told = getattr(getattr(joblib.parallel, "_backend", None), "config", usual)
+    if usual is None or told is None or told[key] is usual[key]:
+        return None
+    return told[key]

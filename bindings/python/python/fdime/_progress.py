@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 Watch = Callable[[float], object]
 
@@ -18,6 +19,7 @@ class _Line:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._shown = ""
+        self._cell: Any = None
 
     def __call__(self, fraction: float) -> None:
         elapsed = time.monotonic() - self._start
@@ -28,14 +30,27 @@ class _Line:
         bar = "█" * done + "░" * (self._WIDTH - done)
         line = f"{bar} {fraction:4.0%}  {elapsed:.0f} s elapsed{left}"
         if line != self._shown:
-            sys.stderr.write("\r" + line.ljust(len(self._shown)))
-            sys.stderr.flush()
+            self._write(line)
             self._shown = line
 
     def clear(self) -> None:
         if self._shown:
-            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
-            sys.stderr.flush()
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        if _in_a_notebook():  # one output, rewritten
+            told = {"text/plain": line}
+            if self._cell is None:
+                import IPython.display
+
+                show: Any = IPython.display.display
+                self._cell = show(told, raw=True, display_id=True)
+            else:
+                self._cell.update(told, raw=True)
+            return
+        end = "" if line else "\r"
+        sys.stderr.write("\r" + line.ljust(len(self._shown)) + end)
+        sys.stderr.flush()
 
 
 class watching:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,59 @@ class Fold:
     critics: list[dict[str, Any]] = field(repr=False)
 
 
-@dataclass(frozen=True)
+class Critics:
+    """Trained critics, which give new rows a log ratio: :attr:`Estimate.critics`, or a saved folder.
+
+    >>> import numpy as np, tempfile, fdime
+    >>> x = np.random.default_rng(0).normal(size=100)
+    >>> result = fdime.mutual_information(x, x + 1.0, estimator="copula")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.critics.save(folder + "/critics")
+    ...     critics = fdime.Critics.load(folder + "/critics")
+    >>> bool((critics.score_samples(x, x + 1.0) > 0).all())
+    True
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Critics:
+        """Reads a folder that :meth:`save`, or ``fdime estimate --save``, wrote."""
+        return cls(Model.load(folder))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes a folder, which the command line's ``fdime apply`` reads too."""
+        self._model.save(folder)
+
+    @property
+    def mi(self) -> float:
+        """The estimate that they come from, in nats."""
+        return self._model.mi
+
+    @property
+    def x(self) -> tuple[str, ...]:
+        """The columns of x that they need."""
+        return tuple(self._model.names[0])
+
+    @property
+    def y(self) -> tuple[str, ...]:
+        """The columns of y that they need."""
+        return tuple(self._model.names[1])
+
+    def score_samples(
+        self, x: Any, y: Any, *, missing: str = "error", threads: int = 0
+    ) -> NDArray[np.float64]:
+        """The log ratio of new rows, in nats, averaged over the folds' critics."""
+        from ._estimate import score_samples
+
+        return score_samples(self._model, x, y, missing=missing, threads=threads)
+
+    def __repr__(self) -> str:
+        return f"Critics(x={', '.join(self.x[:4])}; y={', '.join(self.y[:4])})"
+
+
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """A mutual information in nats, how sure it is, and whether to believe it.
 
@@ -106,7 +159,7 @@ class Estimate:
     #: How long it took.
     seconds: float
     #: The critics, for :meth:`score_samples`; None for a method without (``ksg``).
-    model: Model | None = field(repr=False)
+    critics: Critics | None = field(repr=False)
     _json: str = field(repr=False)
     _summaries: tuple[str, str] = field(repr=False)
 
@@ -149,7 +202,7 @@ class Estimate:
             y=tuple(told["y"]),
             plan=told["plan"],
             seconds=told["seconds"],
-            model=answer["model"],
+            critics=None if answer["model"] is None else Critics(answer["model"]),
             _json=answer["json"],
             _summaries=(answer["summary"], answer["summary_bits"]),
         )
@@ -177,11 +230,9 @@ class Estimate:
         self, x: Any, y: Any, *, missing: str = "error", threads: int = 0
     ) -> NDArray[np.float64]:
         """The log ratio of new rows, in nats, averaged over the folds' critics."""
-        from ._estimate import score_samples
-
-        if self.model is None:
+        if self.critics is None:
             raise ValueError(f"estimator={self.estimator}: it has no critics to score rows with")
-        return score_samples(self.model, x, y, missing=missing, threads=threads)
+        return self.critics.score_samples(x, y, missing=missing, threads=threads)
 
     def _repr_html_(self) -> str:
         low, high = self.interval

@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, FdimeWarning, estimator_name, level_text
+from ._blocks import (
+    Divergence,
+    FdimeWarning,
+    as_json,
+    count,
+    estimator_name,
+    level_text,
+    tell_notice,
+)
 from ._parallel import _chosen_joblib, in_parallel
 from ._progress import Watch, watching
 
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Staircase:
     """What happened at every step of every run."""
 
@@ -50,7 +58,7 @@ class Staircase:
 def staircase_plan(
     estimators: str | Divergence | Sequence[str | Divergence] | None = None,
     *,
-    plan: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | str | None = None,
     scenario: str | None = None,
     dim: int | None = None,
     levels: Sequence[float | str] | None = None,
@@ -68,7 +76,9 @@ def staircase_plan(
     last: int | None = None,
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """A plan as plain data: the paper's settings, or ``plan``, with what the arguments ask for.
+    """A plan as plain data: the paper's settings with what the arguments ask for.
+
+    With ``plan``, an earlier one or its JSON, in place of the paper's settings.
 
     >>> plan = staircase_plan("kl-dime", dim=2, levels=[1, 2], iterations=100)
     >>> plan["schedule"]
@@ -83,7 +93,7 @@ def staircase_plan(
         "levels": None if levels is None else [level_text(level) for level in levels],
         "critic": critic,
         "pairing": pairing,
-        "hidden": None if hidden is None else list(hidden),
+        "hidden": None if hidden is None else [int(width) for width in hidden],
         "embedding": embedding,
         "activation": activation,
         "batch": batch,
@@ -95,8 +105,8 @@ def staircase_plan(
         "last": last,
         "seed": seed,
     }
-    base = None if plan is None else json.dumps(dict(plan))
-    made: dict[str, Any] = json.loads(_native.staircase_plan(base, json.dumps(options)))
+    base = None if plan is None else as_json(plan, "plan")
+    made: dict[str, Any] = json.loads(_native.staircase_plan(base, as_json(options, "staircase")))
     return made
 
 
@@ -120,7 +130,7 @@ def staircase(
         ``cpu``, ``cuda``, or ``auto`` for a GPU where there is one; ``fp32``, ``tf32`` or ``bf16``
         on a GPU.
     threads
-        Threads of the processor; 0 means one for every core.
+        Threads of the processor; 0 means one for every core. A job of a backend has one.
     n_jobs
         Runs at once on a backend chosen with ``joblib.parallel_config``; without one, runs share
         the threads of this process.
@@ -144,15 +154,19 @@ def staircase(
     if _chosen_joblib() is not None:
         jobs = [_Run(text, device, precision) for text in plans]
         traces: list[Any] = [None] * len(plans)
+        notices: list[str] = []
         with watching(progress) as watch:
-            for done, (place, trace) in enumerate(in_parallel(_execute_one, jobs, n_jobs), 1):
-                traces[place] = trace
+            for done, (place, told) in enumerate(in_parallel(_execute_one, jobs, n_jobs), 1):
+                traces[place] = told[0]
+                notices += told[1]
                 if watch is not None:
                     watch(done / len(jobs))
-        notices: list[str] = []
     else:
+        workers = count(threads, "threads")
         with watching(progress) as watch:
-            traces, notices = _native.execute(plans, device, precision, threads, watch)
+            traces, notices = _native.execute(plans, device, precision, workers, watch)
+    for estimator in plan["estimators"]:
+        tell_notice(estimator["name"])
     for notice in dict.fromkeys(notices):
         warnings.warn(notice, FdimeWarning, stacklevel=2)
     return _gathered(plan, traces)
@@ -165,17 +179,17 @@ class _Run:
     precision: str | None
 
 
-def _execute_one(job: _Run) -> _native.Trace:
-    (trace,), _ = _native.execute([job.plan], job.device, job.precision, 1, None)
-    return trace
+def _execute_one(job: _Run) -> tuple[_native.Trace, list[str]]:
+    (trace,), notices = _native.execute([job.plan], job.device, job.precision, 1, None)
+    return trace, notices
 
 
 def _gathered(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:
     runs = plan["runs"]
     iterations = len(plan["schedule"]["levels"]) * plan["schedule"]["iterations"]
     titles = _titles([estimator["name"] for estimator in plan["estimators"]])
-    longest = max(traces, key=lambda trace: len(trace.true_mi))
-    result = Staircase(titles, longest.true_mi, {}, {}, [], [], plan)
+    true_mi = np.repeat(traces[0].true_mi, plan["schedule"]["iterations"])
+    result = Staircase(titles, true_mi, {}, {}, [], [], plan)
     for k, name in enumerate(titles):
         own = traces[k * runs : (k + 1) * runs]
         result.estimates[name] = np.stack([_padded(t.estimates, iterations) for t in own])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._blocks import Divergence
 from ._estimate import Drop, Effort, mutual_information
 from ._result import Estimate
 
@@ -23,7 +23,8 @@ except ImportError:
 class MutualInformation(BaseEstimator):
     """Mutual information between X and y as a scikit-learn estimator.
 
-    The parameters are those of :func:`fdime.mutual_information`.
+    The parameters are those of :func:`fdime.mutual_information`; features that never change are left
+    out by default.
 
     Attributes
     ----------
@@ -34,7 +35,7 @@ class MutualInformation(BaseEstimator):
     p_value_
         Of the test of independence.
     result_
-        The whole :class:`fdime.Estimate`.
+        The whole :class:`fdime.Estimate`; ``result_.critics.save(folder)`` keeps the critics.
     n_features_in_, feature_names_in_
         What was seen in ``fit``.
 
@@ -55,7 +56,7 @@ class MutualInformation(BaseEstimator):
     def __init__(
         self,
         *,
-        estimator: str = "auto",
+        estimator: str | Divergence = "auto",
         effort: Effort = "default",
         discrete: str | list[str] | None = None,
         numeric: str | list[str] | None = None,
@@ -81,6 +82,8 @@ class MutualInformation(BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> MutualInformation:
         """Estimates how much ``X`` tells about ``y``."""
+        if y is None:
+            raise ValueError("MutualInformation requires y to be passed, but the target y is None")
         self._check(X, reset=True)
         result = mutual_information(X, y, progress=False, **self.get_params(deep=False))
         self.result_: Estimate = result
@@ -114,9 +117,7 @@ class MutualInformation(BaseEstimator):
                     )
         validate_data(self, X, reset=reset, skip_check_array=True)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the critics to a folder, which ``fdime apply`` reads too."""
-        check_is_fitted(self)
-        if self.result_.model is None:
-            raise ValueError(f"estimator={self.estimator}: it has no critics to save")
-        self.result_.model.save(folder)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

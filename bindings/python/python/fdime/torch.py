@@ -61,11 +61,14 @@ def _alpha(alpha: float, joint: Tensor, marginal: Tensor) -> _Parts:
 
 
 def _custom(expression: str, joint: Tensor, marginal: Tensor) -> _Parts:
-    """a = f'(u) and b = u f'(u) - f(u) + f(1), with u = e^l and f' by torch."""
+    """a = f'(u) and b = u f'(u) - f(u) + f(1), with u = e^l and f' by torch.
+
+    In double precision, since u overflows a float32 where l is far from it.
+    """
 
     def generator(log_ratio: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        with torch.enable_grad():
-            u = log_ratio.exp()
+        with torch.inference_mode(False), torch.enable_grad():
+            u = (log_ratio.clone() if log_ratio.is_inference() else log_ratio).double().exp()
             u = u if u.requires_grad else u.requires_grad_()
             f = evaluated(expression, u, _FUNCTIONS)
             (slope,) = torch.autograd.grad(f.sum(), u, create_graph=True)
@@ -73,17 +76,15 @@ def _custom(expression: str, joint: Tensor, marginal: Tensor) -> _Parts:
 
     at_one = evaluated(expression, torch.ones((), dtype=torch.float64), _FUNCTIONS).item()
     u, f, slope = generator(marginal)
-    return generator(joint)[2], u * slope - f + at_one
+    return generator(joint)[2].to(joint.dtype), (u * slope - f + at_one).to(marginal.dtype)
 
 
-def _divergence(name: str) -> Callable[[Tensor, Tensor], _Parts]:
-    if name in _ROWS:
-        return _ROWS[name]
-    if name.startswith("alpha-"):
-        alpha = float(name.removeprefix("alpha-"))
-        return lambda joint, marginal: _alpha(alpha, joint, marginal)
-    expression = name.removeprefix("f:")
-    return lambda joint, marginal: _custom(expression, joint, marginal)
+def _parts(divergence: str, joint: Tensor, marginal: Tensor) -> _Parts:
+    if divergence in _ROWS:
+        return _ROWS[divergence](joint, marginal)
+    if divergence.startswith("alpha-"):
+        return _alpha(float(divergence.removeprefix("alpha-")), joint, marginal)
+    return _custom(divergence.removeprefix("f:"), joint, marginal)
 
 
 def _log_softplus(scores: Tensor) -> Tensor:
@@ -130,9 +131,7 @@ def partners(
     if pairing == "permutation":
         return torch.randperm(n, generator=generator).to(device)
     if pairing != "derangement":
-        raise ValueError(
-            f"pairing={pairing}: write all-pairs, derangement, shift or permutation"
-        )
+        raise ValueError(f"pairing={pairing}: write derangement, shift or permutation")
     while True:  # about e attempts on average; rejection keeps it uniform over derangements
         drawn = torch.randperm(n, generator=generator)
         if not bool((drawn == rows).any()):
@@ -185,19 +184,21 @@ class MutualInformationLoss(torch.nn.Module):
         super().__init__()
         native = _native.Objective(estimator_name(estimator), link, readout)
         self.estimator, self.readout, self._cost = native.name, native.readout, native.cost
-        self._link = _LINKS[native.link]
+        self.link = native.link
         all_pairs = "info-nce" in (self._cost, self.readout)
         self.pairing = pairing or ("all-pairs" if all_pairs else "derangement")
         if self.pairing not in _native.names()["pairings"]:
-            partners(2, self.pairing)
+            raise ValueError(
+                f"pairing={self.pairing}: write all-pairs, derangement, shift or permutation"
+            )
         if all_pairs and self.pairing != "all-pairs":
             raise ValueError(
                 f"estimator={self.estimator} does not go with pairing {self.pairing}: InfoNCE "
                 "compares every x with every y; use pairing='all-pairs'"
             )
         self.critic = critic
-        if self._cost.startswith("f:"):
-            self._parts = _divergence(self._cost.removeprefix("f:"))
+        if self._cost.startswith("f:"):  # what cannot be evaluated is to be said here
+            _parts(self._cost.removeprefix("f:"), torch.zeros(1), torch.zeros(1))
         # The logarithm of MINE's moving average of the partition function; NaN before the first.
         self.register_buffer("log_average", torch.tensor(math.nan))
 
@@ -225,14 +226,14 @@ class MutualInformationLoss(torch.nn.Module):
     def from_scores(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
         """The loss of scores: of all pairs (a square matrix), or of joint and marginal pairs."""
         if self._cost == "info-nce":
-            return -self._info_nce(self._link(self._square(joint, marginal)))
+            return -self._info_nce(_LINKS[self.link](self._square(joint, marginal)))
         j, m = self._log_ratios(joint, marginal)
         if self._cost == "moving-average":
             return -self._moving_average(j, m)
         if self._cost.startswith("clipped-"):
             tau = float(self._cost.removeprefix("clipped-"))
             return -(j.mean() - _log_mean_exp(m.clamp(-tau, tau)))
-        a, b = self._parts(j, m)
+        a, b = _parts(self._cost.removeprefix("f:"), j, m)
         return -(a.mean() - b.mean())
 
     def mutual_information(self, x: Tensor, y: Tensor) -> Tensor:
@@ -243,7 +244,7 @@ class MutualInformationLoss(torch.nn.Module):
     def read(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
         """The mutual information read off scores."""
         if self.readout == "info-nce":
-            return self._info_nce(self._link(self._square(joint, marginal)))
+            return self._info_nce(_LINKS[self.link](self._square(joint, marginal)))
         j, m = self._log_ratios(joint, marginal)
         if self.readout == "plain":
             return j.mean()
@@ -259,9 +260,10 @@ class MutualInformationLoss(torch.nn.Module):
         return joint
 
     def _log_ratios(self, joint: Tensor, marginal: Tensor | None) -> tuple[Tensor, Tensor]:
+        link = _LINKS[self.link]
         if marginal is None:
-            return _split(self._link(self._square(joint, None)))
-        return self._link(joint.reshape(-1)), self._link(marginal.reshape(-1))
+            return _split(link(self._square(joint, None)))
+        return link(joint.reshape(-1)), link(marginal.reshape(-1))
 
     @staticmethod
     def _info_nce(log_ratios: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 //! The k-nearest-neighbour estimator of Kraskov, Stoegbauer and Grassberger.
 
+use crate::error::Result;
 use rayon::prelude::*;
 use statrs::function::gamma::digamma;
 
@@ -8,8 +9,16 @@ use statrs::function::gamma::digamma;
 /// I = mean over points of psi(k) + psi(n) - psi(n_x + 1) - psi(n_y + 1)
 ///
 /// with n_x, n_y the other points closer in x alone (in y alone) than the k-th neighbour is in
-/// (x, y). Returns the points' terms. Rows are row-major; there are more than k of them.
-pub fn ksg(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, k: usize) -> Vec<f64> {
+/// (x, y). Returns the points' terms. Rows are row-major; there are more than k of them. `tick` is called once
+/// for each point and ends the search with an error.
+pub fn ksg(
+    x: &[f32],
+    x_dim: usize,
+    y: &[f32],
+    y_dim: usize,
+    k: usize,
+    tick: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Vec<f64>> {
     let n = x.len() / x_dim.max(1);
     let joint: Vec<f32> = x
         .chunks_exact(x_dim)
@@ -22,9 +31,10 @@ pub fn ksg(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, k: usize) -> Vec<f6
     (0..n)
         .into_par_iter()
         .map(|i| {
+            tick()?;
             let radius = both.neighbour_distance(i, k);
             let count = |tree: &Tree| tree.count_within(i, radius) as f64;
-            constant - digamma(count(&x_tree) + 1.0) - digamma(count(&y_tree) + 1.0)
+            Ok(constant - digamma(count(&x_tree) + 1.0) - digamma(count(&y_tree) + 1.0))
         })
         .collect()
 }
@@ -216,7 +226,7 @@ mod tests {
         let scenario = ScenarioPlan::new("gaussian", 1).unwrap().at(Level::Mi(0.8)).unwrap();
         let (mut x, mut y) = (vec![0f32; 4000], vec![0f32; 4000]);
         scenario.sample(&mut stream(5, Purpose::Data, 0, 0), &mut x, &mut y);
-        let estimate = ksg(&x, 1, &y, 1, 3).iter().sum::<f64>() / 4000.0;
+        let estimate = ksg(&x, 1, &y, 1, 3, &|| Ok(())).unwrap().iter().sum::<f64>() / 4000.0;
         assert!((estimate - 0.8).abs() < 0.06, "{estimate}");
     }
 }

@@ -83,6 +83,24 @@ impl Column {
         self.values.is_missing(row)
     }
 
+    /// Whether it has whole numbers, at most `most` different ones, in the rows that have a value.
+    pub fn is_few_whole_numbers(&self, most: usize) -> bool {
+        let Values::Continuous(values) = &self.values else { return false };
+        let mut seen: Vec<f64> = Vec::new();
+        for value in values.iter().filter(|value| !value.is_nan()) {
+            if value.fract() != 0.0 {
+                return false;
+            }
+            if !seen.contains(value) {
+                seen.push(*value);
+            }
+            if seen.len() > most {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Whether all rows that have a value have the same.
     pub fn is_constant(&self) -> bool {
         match &self.values {

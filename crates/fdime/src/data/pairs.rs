@@ -256,6 +256,12 @@ impl Frame {
         Ok(self)
     }
 
+    /// Refuses a table in which a value is missing.
+    pub fn check_complete(&self, name: &str) -> Result<()> {
+        let rows = complete_rows(&self.columns, self.rows, MissingRows::Refuse);
+        rows.map(|_| ()).map_err(|problem| data_error(name, problem))
+    }
+
     /// The pairs between the first `x` columns and all others.
     pub fn into_pairs(self, x: usize, reading: &Reading, name: &str) -> Result<PairTable> {
         complete(self.columns, x, self.rows, reading).map_err(|problem| data_error(name, problem))

@@ -112,9 +112,19 @@ impl CustomDivergence {
 
 /// exmex reads -u^2 as (-u)^2. A minus at the start of a term becomes 0-, which everybody reads
 /// alike; after another operator the term it belongs to must be in parentheses.
+/// u^v^w would be (u^v)^w, where others read u^(v^w): it needs parentheses too.
 fn with_usual_minus(expression: &str) -> std::result::Result<String, String> {
     let (mut usual, mut before) = (String::new(), '(');
+    // The last operator within each parenthesis that is open.
+    let mut operators = vec![' '];
     for character in expression.chars() {
+        match (character, operators.last_mut()) {
+            ('(', _) => operators.push(' '),
+            (')', _) => drop(operators.pop()),
+            ('^', Some('^')) => return Err("put one of two powers in parentheses".into()),
+            ('+' | '-' | '*' | '/' | '^' | ',', Some(last)) => *last = character,
+            _ => {}
+        }
         if character == '-' {
             match before {
                 '(' | ',' => usual.push('0'),
@@ -209,6 +219,7 @@ mod tests {
             ("ln(u)", "not convex"),
             ("-u^2", "not convex"),
             ("u*-u^2", "parentheses"),
+            ("u^2^3", "in parentheses"),
             ("u - 1", "straight line"),
             ("u*ln(v)", "only variable is u"),
             ("3", "does not depend on u"),

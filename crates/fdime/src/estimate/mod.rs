@@ -99,7 +99,7 @@ pub fn estimate(
         });
     }
     if plan.method == Method::Ksg {
-        return Ok(nearest_neighbours(table, plan));
+        return nearest_neighbours(table, plan, progress);
     }
     let fit = crossfit(table, plan, progress)?;
     let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
@@ -250,9 +250,11 @@ fn baselines(table: Table) -> Baselines {
     let neighbours = telling.then(|| {
         let [(x, _), (y, _)] = normal_scores(table, KSG_ROWS);
         let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
-        ksg_mean(&ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR))
+        // These rows are few enough not to ask.
+        ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, &|| Ok(())).map(|local| ksg_mean(&local))
     });
-    Baselines { gaussian_copula_nats: Some(copula), ksg_nats: neighbours }
+    let ksg_nats = neighbours.and_then(Result::ok);
+    Baselines { gaussian_copula_nats: Some(copula), ksg_nats }
 }
 
 /// Distances of 0 would make KSG infinite: equal values are pulled apart by far less than anything
@@ -272,10 +274,16 @@ fn has_numbers(columns: &[Column]) -> bool {
 }
 
 /// KSG as the method: no folds, no critics, no test. Both sides hold numbers.
-fn nearest_neighbours(table: Table, plan: &EstimatePlan) -> Estimate {
+fn nearest_neighbours(
+    table: Table,
+    plan: &EstimatePlan,
+    progress: &dyn Progress,
+) -> Result<Estimate> {
     let [(x, x_dim), (y, y_dim)] = normal_scores(table, usize::MAX);
     let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
-    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR);
+    progress.begin(table.rows as u64);
+    let tick = || progress::advance(progress, 1);
+    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, &tick)?;
     let unclipped = ksg_mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], plan.order);
     let hidden = hidden(table);
@@ -296,7 +304,7 @@ fn nearest_neighbours(table: Table, plan: &EstimatePlan) -> Estimate {
         spread: 0.0,
         plan,
     });
-    Estimate {
+    Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
         unclipped: Nats(unclipped),
         interval: uncertainty.interval(unclipped),
@@ -308,5 +316,5 @@ fn nearest_neighbours(table: Table, plan: &EstimatePlan) -> Estimate {
         baselines,
         verdict,
         models: Vec::new(),
-    }
+    })
 }
