@@ -25,15 +25,16 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-import numpy as np
-
 import fdime
+import numpy as np
 
 ROWS, DIM, FOLDS = 10_000, 5, 5
 
 #: Networks to compare on: the recipe that `auto` has for unknown dependence, and the paper's critic.
 RECIPES = {
-    "3 x 128, ELU, dropout": dict(hidden=[128, 128, 128], activation="elu", dropout=0.1, decay=0.05),
+    "3 x 128, ELU, dropout": dict(
+        hidden=[128, 128, 128], activation="elu", dropout=0.1, decay=0.05
+    ),
     "2 x 256, ReLU": dict(hidden=[256, 256], activation="relu", dropout=0.0, decay=0.0),
 }
 
@@ -162,7 +163,9 @@ def speed(arguments):
         )
         seconds = {contender: [] for contender in contenders}
         estimates = {}
-        for run in contenders.values():  # imports, processes and caches are warm before any clock runs
+        for (
+            run
+        ) in contenders.values():  # imports, processes and caches are warm before any clock runs
             run()
         for _ in range(arguments.rounds):
             for contender, run in contenders.items():
@@ -173,14 +176,25 @@ def speed(arguments):
         print(f"\n{name}: {recipe['steps']} steps of {recipe['batch']} rows, {FOLDS} folds")
         for contender, median in medians.items():
             ratio = median / medians["fdime"]
-            print(f"  {contender:24} {median:7.2f} s   {ratio:5.2f}   I = {estimates[contender]:.3f}")
+            print(
+                f"  {contender:24} {median:7.2f} s   {ratio:5.2f}   I = {estimates[contender]:.3f}"
+            )
         results.append(
-            {"recipe": name, "settings": recipe, "seconds": seconds, "medians": medians,
-             "estimates": estimates}
+            {
+                "recipe": name,
+                "settings": recipe,
+                "seconds": seconds,
+                "medians": medians,
+                "estimates": estimates,
+            }
         )
     return {
-        "rows": ROWS, "dims": [DIM, DIM], "true_mi": scenario.mutual_information,
-        "torch": torch.__version__, "cores": cores, "results": results,
+        "rows": ROWS,
+        "dims": [DIM, DIM],
+        "true_mi": scenario.mutual_information,
+        "torch": torch.__version__,
+        "cores": cores,
+        "results": results,
     }
 
 
@@ -191,10 +205,16 @@ def accuracy(arguments):
     methods = {
         "fdime": lambda x, y: fdime.mutual_information(x, y, progress=False).mi,
         "KSG (k = 3)": lambda x, y: fdime.mutual_information(x, y, estimator="ksg").mi,
-        "Gaussian CCA": lambda x, y: fdime.mutual_information(x, y, estimator="cca", permutations=19).mi,
-        "Gaussian copula": lambda x, y: fdime.mutual_information(x, y, estimator="copula", permutations=19).mi,
+        "Gaussian CCA": lambda x, y: (
+            fdime.mutual_information(x, y, estimator="cca", permutations=19).mi
+        ),
+        "Gaussian copula": lambda x, y: (
+            fdime.mutual_information(x, y, estimator="copula", permutations=19).mi
+        ),
         "mutual_info_regression": lambda x, y: (
-            mutual_info_regression(x, y[:, 0], random_state=0)[0] if x.shape[1] == y.shape[1] == 1 else None
+            mutual_info_regression(x, y[:, 0], random_state=0)[0]
+            if x.shape[1] == y.shape[1] == 1
+            else None
         ),
     }
     rows = []
@@ -223,13 +243,26 @@ def accuracy(arguments):
             solved = sum(r["true_mi"] / 1.5 <= r[method] <= r["true_mi"] * 1.5 for r in answered)
             seconds = sum(row[f"{method} seconds"] for row in answered)
             summary.append(
-                {"method": method, "tasks": group, "count": len(answered), "solved": solved,
-                 "mean_absolute_error": sum(errors) / len(errors), "seconds": seconds}
+                {
+                    "method": method,
+                    "tasks": group,
+                    "count": len(answered),
+                    "solved": solved,
+                    "mean_absolute_error": sum(errors) / len(errors),
+                    "seconds": seconds,
+                }
             )
-            print(f"{method:24} {group:4} {solved:3} of {len(answered)} solved, mean error "
-                  f"{sum(errors) / len(errors):.4f}, {seconds:.0f} s")
-    return {"rows": ROWS, "seed": arguments.seed, "sklearn": sklearn.__version__,
-            "summary": summary, "results": rows}
+            print(
+                f"{method:24} {group:4} {solved:3} of {len(answered)} solved, mean error "
+                f"{sum(errors) / len(errors):.4f}, {seconds:.0f} s"
+            )
+    return {
+        "rows": ROWS,
+        "seed": arguments.seed,
+        "sklearn": sklearn.__version__,
+        "summary": summary,
+        "results": rows,
+    }
 
 
 def main():
@@ -241,8 +274,10 @@ def main():
     arguments = parser.parse_args()
     result = speed(arguments) if arguments.what == "speed" else accuracy(arguments)
     result |= {
-        "date": datetime.date.today().isoformat(), "fdime": fdime.__version__,
-        "python": platform.python_version(), "numpy": np.__version__,
+        "date": datetime.date.today().isoformat(),
+        "fdime": fdime.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
     }
     if arguments.json:
         with open(arguments.json, "w") as file:

@@ -16,6 +16,6 @@ html_theme = "alabaster"
 html_theme_options = {
     "description": "Mutual information that people trust",
     "fixed_sidebar": True,
-    "page_width": "1040px",
+    "page_width": "1160px",
     "sidebar_width": "240px",
 }

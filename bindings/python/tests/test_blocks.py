@@ -7,15 +7,16 @@ import math
 import pickle
 import subprocess
 
+import fdime
 import numpy as np
 import pytest
-
-import fdime
 
 LOG_RATIOS = np.linspace(-4.0, 4.0, 41)
 
 
-@pytest.mark.parametrize("name", sorted(set(fdime.names()["divergences"]) - {"alpha-A"}) + ["alpha-0.3"])
+@pytest.mark.parametrize(
+    "name", sorted(set(fdime.names()["divergences"]) - {"alpha-A"}) + ["alpha-0.3"]
+)
 def test_every_divergence_is_its_own_conjugate_pair(name):
     """b = e^l a - f(e^l) and b' = e^l a', for every row of the table."""
     divergence = fdime.Divergence(name)
@@ -73,7 +74,17 @@ def test_a_constant_is_subtracted_and_said():
         assert fdime.Divergence("u*ln(u)+3").f(1.0) == 0.0
 
 
-ESTIMATORS = ["kl-dime", "gan-dime", "hd-dime", "nwj", "mine", "smile-1", "smile-own-2", "smile-inf", "f:(u-1)^2/(u+1)"]
+ESTIMATORS = [
+    "kl-dime",
+    "gan-dime",
+    "hd-dime",
+    "nwj",
+    "mine",
+    "smile-1",
+    "smile-own-2",
+    "smile-inf",
+    "f:(u-1)^2/(u+1)",
+]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -119,7 +130,9 @@ def test_mine_remembers_past_batches():
     _, (_, gradient) = mine.value_and_gradient(np.zeros(4), np.full(4, 3.0))
     average = 0.99 + 0.01 * math.exp(3.0)
     assert np.allclose(gradient, -math.exp(3.0) / (4 * average), rtol=1e-5)
-    with pytest.raises(ValueError, match="it remembers batches of 4 \\+ 4; make another for other sizes"):
+    with pytest.raises(
+        ValueError, match="it remembers batches of 4 \\+ 4; make another for other sizes"
+    ):
         mine.value_and_gradient(np.zeros(3), np.zeros(3))
     other = fdime.Objective("kl-dime")
     for size in (4, 3):
@@ -128,15 +141,35 @@ def test_mine_remembers_past_batches():
 
 def test_scenarios_know_their_truth(command, tmp_path):
     """The mean of the exact log ratio is the stated value: within 4.5 standard errors (alpha 7e-6 each)."""
-    for name, dim, level in [("gaussian", 3, 2.0), ("student", 2, "df=2"), ("uniform", 1, "eps=0.3"), ("swiss-roll", 1, 0.8)]:
+    for name, dim, level in [
+        ("gaussian", 3, 2.0),
+        ("student", 2, "df=2"),
+        ("uniform", 1, "eps=0.3"),
+        ("swiss-roll", 1, 0.8),
+    ]:
         scenario = fdime.Scenario(name, dim=dim, level=level)
         x, y, ratios = scenario.sample_log_ratios(20_000, seed=1)
         assert (x.shape[1], y.shape[1]) == scenario.dims
         error = 4.5 * ratios.std() / math.sqrt(len(ratios))
         assert abs(ratios.mean() - scenario.mutual_information) < error, name
     subprocess.run(
-        [command, "sample", "swiss-roll", "--level", "0.8", "-n", "50", "--dim", "1", "--seed", "1", "-o", tmp_path / "s.npz"],
-        check=True, capture_output=True,
+        [
+            command,
+            "sample",
+            "swiss-roll",
+            "--level",
+            "0.8",
+            "-n",
+            "50",
+            "--dim",
+            "1",
+            "--seed",
+            "1",
+            "-o",
+            tmp_path / "s.npz",
+        ],
+        check=True,
+        capture_output=True,
     )
     with np.load(tmp_path / "s.npz") as drawn:
         assert np.array_equal(drawn["x"], x[:50]) and np.array_equal(drawn["y"], y[:50])
@@ -149,7 +182,15 @@ def test_the_benchmark_has_forty_tasks():
     assert pickle.loads(pickle.dumps(tasks["student-df2-3x3"])).dims == (3, 3)
 
 
-SMALL = dict(dim=2, levels=[0.5, 1], iterations=200, hidden=[32, 32], learning_rate=5e-3, last=50, device="cpu")
+SMALL = dict(
+    dim=2,
+    levels=[0.5, 1],
+    iterations=200,
+    hidden=[32, 32],
+    learning_rate=5e-3,
+    last=50,
+    device="cpu",
+)
 
 
 def test_a_staircase_is_arrays():
@@ -172,7 +213,9 @@ def test_a_plan_runs_again_to_the_same_numbers(command, tmp_path):
     (tmp_path / "plan.json").write_text(text)
     told = subprocess.run(
         [command, "staircase", "--plan", tmp_path / "plan.json", "--json", "--device", "cpu"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     theirs = json.loads(told.stdout)["results"]
     assert [row["mean"] for row in theirs] == [row["mean"] for row in first.summary]
@@ -192,7 +235,9 @@ def test_runs_that_diverge_leave_holes():
 
 
 def test_numbers_of_numpy_are_numbers():
-    plan = fdime.staircase_plan("kl-dime", dim=np.int64(2), hidden=np.array([8, 8]), batch=np.int32(16))
+    plan = fdime.staircase_plan(
+        "kl-dime", dim=np.int64(2), hidden=np.array([8, 8]), batch=np.int32(16)
+    )
     assert plan["scenario"]["dim"] == 2 and plan["critic"]["hidden"] == [8, 8]
 
 
@@ -201,7 +246,9 @@ def test_what_to_know_is_told_everywhere():
         fdime.staircase("f:u*ln(u)+3", **{**SMALL, "iterations": 50})
     x = np.random.default_rng(0).normal(size=(2, 60))
     with pytest.warns(fdime.FdimeWarning, match="instead of 0"):
-        fdime.mutual_information(x[0], x[1], estimator="f:u*ln(u)+3", effort="quick", permutations=19)
+        fdime.mutual_information(
+            x[0], x[1], estimator="f:u*ln(u)+3", effort="quick", permutations=19
+        )
 
 
 def test_staircases_show_themselves(tmp_path):

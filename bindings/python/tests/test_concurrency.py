@@ -12,10 +12,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import fdime
 import numpy as np
 import pytest
-
-import fdime
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))
@@ -26,7 +25,9 @@ def test_several_threads_at_once_give_what_one_gives():
     alone = [fdime.mutual_information(X, Y, effort="quick", seed=seed).mi for seed in range(4)]
     with ThreadPoolExecutor(4) as pool:
         together = list(
-            pool.map(lambda seed: fdime.mutual_information(X, Y, effort="quick", seed=seed).mi, range(4))
+            pool.map(
+                lambda seed: fdime.mutual_information(X, Y, effort="quick", seed=seed).mi, range(4)
+            )
         )
     assert together == alone
 

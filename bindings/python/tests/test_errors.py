@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
+import fdime
 import numpy as np
 import pytest
-
-import fdime
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(100, 2)), RNG.normal(size=100)
@@ -19,72 +18,275 @@ ENDLESS[6, 1] = np.inf
 
 #: What is asked for, what is raised, and what it says.
 REFUSED = [
-    (lambda: fdime.mutual_information(X, Y[:50]), ValueError, "x has 100 rows, but y has 50; each row of x goes with the same row of y"),
-    (lambda: fdime.mutual_information(X.reshape(10, 10, 2), Y), ValueError, r"x has 3 dimensions; give rows and columns, e.g. x.reshape\(len\(x\), -1\)"),
-    (lambda: fdime.mutual_information(3.0, Y), TypeError, "x is a single value; give one row for each observation"),
+    (
+        lambda: fdime.mutual_information(X, Y[:50]),
+        ValueError,
+        "x has 100 rows, but y has 50; each row of x goes with the same row of y",
+    ),
+    (
+        lambda: fdime.mutual_information(X.reshape(10, 10, 2), Y),
+        ValueError,
+        r"x has 3 dimensions; give rows and columns, e.g. x.reshape\(len\(x\), -1\)",
+    ),
+    (
+        lambda: fdime.mutual_information(3.0, Y),
+        TypeError,
+        "x is a single value; give one row for each observation",
+    ),
     (lambda: fdime.mutual_information(X[:, :0], Y), ValueError, "x has no columns"),
     (lambda: fdime.mutual_information([[1.0, 2.0], [3.0]], [1.0, 2.0]), ValueError, "^x: "),
-    (lambda: fdime.mutual_information(X[:1], Y[:1]), ValueError, "it has 1 rows; at least 20 are needed"),
-    (lambda: fdime.mutual_information(X[:0], Y[:0]), ValueError, "it has 0 rows; at least 20 are needed"),
-    (lambda: fdime.mutual_information(HOLE, Y), ValueError, r"column 'x2' has no value \(NaN\) in row 7; fill it in, or leave such rows out with missing='drop'"),
-    (lambda: fdime.mutual_information(ENDLESS, Y), ValueError, "column 'x2' has an infinite value in row 7; remove it"),
-    (lambda: fdime.mutual_information(np.array([{}] * 100), Y), TypeError, "column 'x' is of type object, with dict in it, which is neither number nor text; leave it out or convert it"),
-    (lambda: fdime.mutual_information(np.array([1.0, "a"] * 50, dtype=object), Y), TypeError, "with both numbers and texts"),
-    (lambda: fdime.mutual_information(np.zeros(100, dtype="V8"), Y), TypeError, r"is of type \|V8, which is neither number nor text"),
-    (lambda: fdime.mutual_information(X, np.ones(100)), ValueError, "column 'y' has the same value in every row used; leave it out, or all such columns with constant='drop'"),
-    (lambda: fdime.mutual_information(np.arange(300.0), [f"row {k}" for k in range(300)]), ValueError, "column 'y' has 300 different texts in 300 rows, too many for categories; leave it out, or give numbers"),
-    (lambda: fdime.mutual_information(X, Y, estimator="gan-dmie"), ValueError, r"estimator: unknown estimator 'gan-dmie'; did you mean 'gan-dime'\? \(fdime.names\(\) lists all names\)"),
-    (lambda: fdime.mutual_information(X, Y, estimator="njee"), ValueError, "estimator=njee: it needs fresh samples at every step"),
-    (lambda: fdime.mutual_information(X, Y, estimator="f:ln(u)"), ValueError, "does not generate an f-divergence: it is not convex"),
-    (lambda: fdime.mutual_information(X, Y, estimator=3), TypeError, "estimator=3: give a name, a Divergence, or a function of u"),
-    (lambda: fdime.mutual_information(X, Y, effort="huge"), ValueError, "effort=huge: write quick, default or max"),
+    (
+        lambda: fdime.mutual_information(X[:1], Y[:1]),
+        ValueError,
+        "it has 1 rows; at least 20 are needed",
+    ),
+    (
+        lambda: fdime.mutual_information(X[:0], Y[:0]),
+        ValueError,
+        "it has 0 rows; at least 20 are needed",
+    ),
+    (
+        lambda: fdime.mutual_information(HOLE, Y),
+        ValueError,
+        r"column 'x2' has no value \(NaN\) in row 7; fill it in, or leave such rows out with missing='drop'",
+    ),
+    (
+        lambda: fdime.mutual_information(ENDLESS, Y),
+        ValueError,
+        "column 'x2' has an infinite value in row 7; remove it",
+    ),
+    (
+        lambda: fdime.mutual_information(np.array([{}] * 100), Y),
+        TypeError,
+        "column 'x' is of type object, with dict in it, which is neither number nor text; leave it out or convert it",
+    ),
+    (
+        lambda: fdime.mutual_information(np.array([1.0, "a"] * 50, dtype=object), Y),
+        TypeError,
+        "with both numbers and texts",
+    ),
+    (
+        lambda: fdime.mutual_information(np.zeros(100, dtype="V8"), Y),
+        TypeError,
+        r"is of type \|V8, which is neither number nor text",
+    ),
+    (
+        lambda: fdime.mutual_information(X, np.ones(100)),
+        ValueError,
+        "column 'y' has the same value in every row used; leave it out, or all such columns with constant='drop'",
+    ),
+    (
+        lambda: fdime.mutual_information(np.arange(300.0), [f"row {k}" for k in range(300)]),
+        ValueError,
+        "column 'y' has 300 different texts in 300 rows, too many for categories; leave it out, or give numbers",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, estimator="gan-dmie"),
+        ValueError,
+        r"estimator: unknown estimator 'gan-dmie'; did you mean 'gan-dime'\? \(fdime.names\(\) lists all names\)",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, estimator="njee"),
+        ValueError,
+        "estimator=njee: it needs fresh samples at every step",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, estimator="f:ln(u)"),
+        ValueError,
+        "does not generate an f-divergence: it is not convex",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, estimator=3),
+        TypeError,
+        "estimator=3: give a name, a Divergence, or a function of u",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, effort="huge"),
+        ValueError,
+        "effort=huge: write quick, default or max",
+    ),
     (lambda: fdime.mutual_information(X, Y, folds=99), ValueError, "folds=99: between 2 and 20"),
-    (lambda: fdime.mutual_information(X, Y, folds=2.5), TypeError, "folds=2.5: give a whole number"),
-    (lambda: fdime.mutual_information(X, Y, seed=-1), ValueError, r"seed=-1: give a number from 0 to 2\^63 - 1"),
-    (lambda: fdime.mutual_information(X, Y, permutations=3), ValueError, "permutations=3: between 19 and 100000"),
+    (
+        lambda: fdime.mutual_information(X, Y, folds=2.5),
+        TypeError,
+        "folds=2.5: give a whole number",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, seed=-1),
+        ValueError,
+        r"seed=-1: give a number from 0 to 2\^63 - 1",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, permutations=3),
+        ValueError,
+        "permutations=3: between 19 and 100000",
+    ),
     (lambda: fdime.mutual_information(X, Y, blocks=99), ValueError, "blocks=99: at most"),
-    (lambda: fdime.mutual_information(X, Y, missing="keep"), ValueError, "missing='keep': write 'drop' or 'error'"),
-    (lambda: fdime.mutual_information(X, Y, discrete="z"), ValueError, "discrete z: there is no column 'z'; the columns are 'x1', 'x2', 'y'"),
-    (lambda: fdime.mutual_information(X, Y, discrete=[1]), TypeError, "discrete: give the names of columns"),
-    (lambda: fdime.mutual_information(X, Y, plan={"method": "auto"}), ValueError, "plan: missing field"),
+    (
+        lambda: fdime.mutual_information(X, Y, missing="keep"),
+        ValueError,
+        "missing='keep': write 'drop' or 'error'",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, discrete="z"),
+        ValueError,
+        "discrete z: there is no column 'z'; the columns are 'x1', 'x2', 'y'",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, discrete=[1]),
+        TypeError,
+        "discrete: give the names of columns",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, plan={"method": "auto"}),
+        ValueError,
+        "plan: missing field",
+    ),
     (lambda: fdime.mutual_info_features(X, Y[:50]), ValueError, "x has 100 rows, but y has 50"),
     (lambda: fdime.mutual_info_features(X, X), ValueError, "y has 2 columns; give one target"),
-    (lambda: fdime.mutual_info_features(HOLE, Y), ValueError, r"column 'x2' has no value \(NaN\) in row 7"),
-    (lambda: fdime.mutual_info_features(X, Y, discrete_features=[7]), ValueError, "positions from 0 to 1, or a mask of 2 truth values"),
+    (
+        lambda: fdime.mutual_info_features(HOLE, Y),
+        ValueError,
+        r"column 'x2' has no value \(NaN\) in row 7",
+    ),
+    (
+        lambda: fdime.mutual_info_features(X, Y, discrete_features=[7]),
+        ValueError,
+        "positions from 0 to 1, or a mask of 2 truth values",
+    ),
     (lambda: fdime.mutual_info_features(X, Y, n_jobs=0), ValueError, "n_jobs=0"),
-    (lambda: fdime.mutual_info_features(X, np.ones(100)), ValueError, "y has the same value in every row"),
-    (lambda: fdime.mutual_info_features(X, Y, discrete_target="yes"), ValueError, "discrete_target='yes': write True, False or 'auto'"),
-    (lambda: fdime.mutual_info_features(X, Y, discrete_features=[-1]), ValueError, "positions from 0 to 1"),
-    (lambda: fdime.mutual_info_features(X, Y, estimator="ksg", p_values=True), ValueError, "no test of independence, hence no p-values"),
-    (lambda: fdime.mutual_info_features(np.full((100, 2), np.nan), Y), ValueError, r"has no value \(NaN\) in row 1"),
-    (lambda: fdime.mutual_information(X, Y, seed=2**64), ValueError, "seed=18446744073709551616: give a number from 0"),
-    (lambda: fdime.mutual_information(X, Y, plan={"a": object()}), ValueError, "plan: it is no plain data"),
+    (
+        lambda: fdime.mutual_info_features(X, np.ones(100)),
+        ValueError,
+        "y has the same value in every row",
+    ),
+    (
+        lambda: fdime.mutual_info_features(X, Y, discrete_target="yes"),
+        ValueError,
+        "discrete_target='yes': write True, False or 'auto'",
+    ),
+    (
+        lambda: fdime.mutual_info_features(X, Y, discrete_features=[-1]),
+        ValueError,
+        "positions from 0 to 1",
+    ),
+    (
+        lambda: fdime.mutual_info_features(X, Y, estimator="ksg", p_values=True),
+        ValueError,
+        "no test of independence, hence no p-values",
+    ),
+    (
+        lambda: fdime.mutual_info_features(np.full((100, 2), np.nan), Y),
+        ValueError,
+        r"has no value \(NaN\) in row 1",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, seed=2**64),
+        ValueError,
+        "seed=18446744073709551616: give a number from 0",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, plan={"a": object()}),
+        ValueError,
+        "plan: it is no plain data",
+    ),
     (lambda: fdime.mutual_information(X, Y, plan="abc"), ValueError, "plan: expected value"),
-    (lambda: fdime.mutual_information_matrix(X, folds=99), ValueError, "folds=99: between 2 and 20"),
-    (lambda: fdime.mutual_information_matrix(HOLE), ValueError, r"column 'x2' has no value \(NaN\) in row 7"),
+    (
+        lambda: fdime.mutual_information_matrix(X, folds=99),
+        ValueError,
+        "folds=99: between 2 and 20",
+    ),
+    (
+        lambda: fdime.mutual_information_matrix(HOLE),
+        ValueError,
+        r"column 'x2' has no value \(NaN\) in row 7",
+    ),
     (lambda: fdime.Scenario("gaussian").sample(-1), ValueError, "n=-1: give a number from 0"),
-    (lambda: fdime.Scenario("gaussian").sample(10**15), MemoryError, "there is no room for 1000000000000000 rows"),
+    (
+        lambda: fdime.Scenario("gaussian").sample(10**15),
+        MemoryError,
+        "there is no room for 1000000000000000 rows",
+    ),
     (lambda: fdime.Scenario("gaussian", dim=-1), ValueError, "dim=-1: give a number from 0"),
     (lambda: fdime.Divergence("u^2^3"), ValueError, "put one of two powers in parentheses"),
     (lambda: fdime.Divergence(lambda u: u.log()), TypeError, "cannot be read as an expression"),
-    (lambda: fdime.staircase("kl-dime", learning_rate=float("nan")), ValueError, "staircase: it is no plain data"),
-    (lambda: fdime.mutual_information_matrix(X[:, :1]), ValueError, "at least two are needed to compare"),
-    (lambda: fdime.mutual_information_matrix(X, groups={"a": ["x1"], "b": ["q"]}), ValueError, "groups: there is no column 'q'; the columns are 'x1', 'x2'"),
-    (lambda: fdime.mutual_information_matrix(X, groups={"a": ["x1"], "b": ["x1"]}), ValueError, "column 'x1' is in both 'a' and 'b'"),
-    (lambda: fdime.mutual_information_matrix(X, groups={"a": "x1", "b": ["x2"]}), TypeError, "'a' is a text; give a list of columns"),
-    (lambda: fdime.Scenario("gausian"), ValueError, "scenario: unknown scenario 'gausian'; did you mean 'gaussian'"),
-    (lambda: fdime.Scenario("gaussian", level="df=3"), ValueError, "levels=df=3 does not go with scenario"),
-    (lambda: fdime.Scenario("gaussian", dim=0), ValueError, "dim=0: a dimension lies between 1 and 100000"),
-    (lambda: fdime.Divergence("jefreys"), ValueError, "unknown divergence 'jefreys'; did you mean 'jeffreys'"),
+    (
+        lambda: fdime.staircase("kl-dime", learning_rate=float("nan")),
+        ValueError,
+        "staircase: it is no plain data",
+    ),
+    (lambda: fdime.mutual_information_matrix(X, groups=[["x1"]]), TypeError, "give a dictionary"),
+    (lambda: fdime.mutual_information_matrix(X, n_jobs=1.5), TypeError, "n_jobs=1.5: give a whole"),
+    (lambda: fdime.mutual_information(X, Y, discrete=5), TypeError, "give the names of columns"),
+    (lambda: fdime.Scenario("gaussian", level=None), TypeError, "level=None: give nats"),
+    (lambda: fdime.staircase_plan("kl-dime", hidden="256"), TypeError, "give the widths of"),
+    (lambda: fdime.staircase_plan("kl-dime", hidden=[3.5]), TypeError, "hidden=3.5: give a whole"),
+    (lambda: fdime.staircase_plan("kl-dime", dim=-1), ValueError, "dim=-1: give a number from 0"),
+    (
+        lambda: fdime.mutual_information_matrix(X[:, :1]),
+        ValueError,
+        "at least two are needed to compare",
+    ),
+    (
+        lambda: fdime.mutual_information_matrix(X, groups={"a": ["x1"], "b": ["q"]}),
+        ValueError,
+        "groups: there is no column 'q'; the columns are 'x1', 'x2'",
+    ),
+    (
+        lambda: fdime.mutual_information_matrix(X, groups={"a": ["x1"], "b": ["x1"]}),
+        ValueError,
+        "column 'x1' is in both 'a' and 'b'",
+    ),
+    (
+        lambda: fdime.mutual_information_matrix(X, groups={"a": "x1", "b": ["x2"]}),
+        TypeError,
+        "'a' is a text; give a list of columns",
+    ),
+    (
+        lambda: fdime.Scenario("gausian"),
+        ValueError,
+        "scenario: unknown scenario 'gausian'; did you mean 'gaussian'",
+    ),
+    (
+        lambda: fdime.Scenario("gaussian", level="df=3"),
+        ValueError,
+        "levels=df=3 does not go with scenario",
+    ),
+    (
+        lambda: fdime.Scenario("gaussian", dim=0),
+        ValueError,
+        "dim=0: a dimension lies between 1 and 100000",
+    ),
+    (
+        lambda: fdime.Divergence("jefreys"),
+        ValueError,
+        "unknown divergence 'jefreys'; did you mean 'jeffreys'",
+    ),
     (lambda: fdime.Divergence("u*ln(v)"), ValueError, "the only variable is u"),
     (lambda: fdime.Divergence(3), TypeError, "give a name, an expression in u, or a function of u"),
     (lambda: fdime.Objective("njee"), ValueError, "one that trains a critic"),
-    (lambda: fdime.Objective("cpc").value_and_gradient([1.0, 2.0], [1.0, 2.0]), ValueError, "InfoNCE compares every x with every y"),
-    (lambda: fdime.Objective("mine").value_and_gradient(np.ones((2, 3))), ValueError, "square matrix"),
-    (lambda: fdime.staircase("kl-dime", pairing="shift", critic="joint"), ValueError, "pairing=shift does not go with critic joint"),
+    (
+        lambda: fdime.Objective("cpc").value_and_gradient([1.0, 2.0], [1.0, 2.0]),
+        ValueError,
+        "InfoNCE compares every x with every y",
+    ),
+    (
+        lambda: fdime.Objective("mine").value_and_gradient(np.ones((2, 3))),
+        ValueError,
+        "square matrix",
+    ),
+    (
+        lambda: fdime.staircase("kl-dime", pairing="shift", critic="joint"),
+        ValueError,
+        "pairing=shift does not go with critic joint",
+    ),
     (lambda: fdime.staircase("kl-dime", iteratons=3), TypeError, "iteratons"),
     (lambda: fdime.staircase("kl-dime", batch=1), ValueError, "batch=1: at least 2 samples"),
-    (lambda: fdime.staircase("kl-dime", device="tpu"), ValueError, "device=tpu: write cpu, cuda or auto"),
+    (
+        lambda: fdime.staircase("kl-dime", device="tpu"),
+        ValueError,
+        "device=tpu: write cpu, cuda or auto",
+    ),
 ]
 
 
@@ -104,18 +306,36 @@ def test_data_on_a_gpu_is_not_read():
         def __dlpack_device__(self):
             return (2, 0)
 
-    with pytest.raises(ValueError, match=r"x is not in the CPU's memory; move it there, e.g. with x.cpu\(\)"):
+    with pytest.raises(
+        ValueError, match=r"x is not in the CPU's memory; move it there, e.g. with x.cpu\(\)"
+    ):
         fdime.mutual_information(OnDevice(), Y)
 
 
 @pytest.mark.parametrize(
     ("table", "flags", "call"),
     [
-        (np.column_stack([HOLE, Y]), ["--missing", "error"], lambda t: fdime.mutual_information(t[:, :2], t[:, 2])),
+        (
+            np.column_stack([HOLE, Y]),
+            ["--missing", "error"],
+            lambda t: fdime.mutual_information(t[:, :2], t[:, 2]),
+        ),
         (np.column_stack([X, Y])[:5], [], lambda t: fdime.mutual_information(t[:, :2], t[:, 2])),
-        (np.column_stack([X, np.ones(100)]), [], lambda t: fdime.mutual_information(t[:, :2], t[:, 2])),
-        (np.column_stack([X, Y]), ["--estimator", "kl-dmie"], lambda t: fdime.mutual_information(t[:, :2], t[:, 2], estimator="kl-dmie")),
-        (np.column_stack([X, Y]), ["--folds", "30"], lambda t: fdime.mutual_information(t[:, :2], t[:, 2], folds=30)),
+        (
+            np.column_stack([X, np.ones(100)]),
+            [],
+            lambda t: fdime.mutual_information(t[:, :2], t[:, 2]),
+        ),
+        (
+            np.column_stack([X, Y]),
+            ["--estimator", "kl-dmie"],
+            lambda t: fdime.mutual_information(t[:, :2], t[:, 2], estimator="kl-dmie"),
+        ),
+        (
+            np.column_stack([X, Y]),
+            ["--folds", "30"],
+            lambda t: fdime.mutual_information(t[:, :2], t[:, 2], folds=30),
+        ),
     ],
     ids=["missing", "few rows", "constant", "unknown name", "folds"],
 )
@@ -126,11 +346,18 @@ def test_the_words_are_those_of_the_command_line(table, flags, call, command, tm
     assert told.returncode == 2
     with pytest.raises(ValueError) as raised:
         call(table)
+
     def bare(text: str) -> str:
         for theirs, ours in [
-            ("error: ", ""), (f"{file}: ", ""), ("x and y: ", ""), (" (NaN)", ""),
-            ("--missing drop", "missing='drop'"), ("--constant drop", "constant='drop'"),
-            (" with '!y'", ""), ("--folds 30", "folds=30"), ("--estimator", "estimator"),
+            ("error: ", ""),
+            (f"{file}: ", ""),
+            ("x and y: ", ""),
+            (" (NaN)", ""),
+            ("--missing drop", "missing='drop'"),
+            ("--constant drop", "constant='drop'"),
+            (" with '!y'", ""),
+            ("--folds 30", "folds=30"),
+            ("--estimator", "estimator"),
             (" (fdime.names() lists all names)", ""),
         ]:
             text = text.replace(theirs, ours)

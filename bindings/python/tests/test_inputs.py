@@ -5,10 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import fdime
 import numpy as np
 import pytest
-
-import fdime
 from fdime._inputs import as_table
 
 pandas = pytest.importorskip("pandas")
@@ -54,12 +53,31 @@ class Tensor:
         lambda x: pandas.DataFrame(x) if x.ndim == 2 else pandas.Series(x),
         lambda x: polars.DataFrame(x) if x.ndim == 2 else polars.Series(x),
         lambda x: polars.LazyFrame(x if x.ndim == 2 else x[:, None]),
-        lambda x: pyarrow.table([pyarrow.array(c) for c in np.atleast_2d(x.T)], [f"c{k}" for k in range(np.atleast_2d(x.T).shape[0])]),
-        lambda x: pyarrow.record_batch([pyarrow.array(c) for c in np.atleast_2d(x.T)], [f"c{k}" for k in range(np.atleast_2d(x.T).shape[0])]),
+        lambda x: pyarrow.table(
+            [pyarrow.array(c) for c in np.atleast_2d(x.T)],
+            [f"c{k}" for k in range(np.atleast_2d(x.T).shape[0])],
+        ),
+        lambda x: pyarrow.record_batch(
+            [pyarrow.array(c) for c in np.atleast_2d(x.T)],
+            [f"c{k}" for k in range(np.atleast_2d(x.T).shape[0])],
+        ),
     ],
     ids=[
-        "array", "list", "fortran", "strided", "reversed", "big-endian", "long double", "masked",
-        "buffer", "dlpack", "pandas", "polars", "polars lazy", "pyarrow table", "record batch",
+        "array",
+        "list",
+        "fortran",
+        "strided",
+        "reversed",
+        "big-endian",
+        "long double",
+        "masked",
+        "buffer",
+        "dlpack",
+        "pandas",
+        "polars",
+        "polars lazy",
+        "pyarrow table",
+        "record batch",
     ],
 )
 def test_all_containers_agree_to_the_bit(convert, gaussian, expected):
@@ -125,7 +143,11 @@ native = as_table(table, "x")
 assert native.rows == 20_000_000
 print(peak() - before)
 """
-    taken = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    taken = int(
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+    )
     assert taken < 1.25 * 160_000_000, taken
 
 
@@ -163,7 +185,7 @@ def test_missing_values_of_all_kinds_are_missing():
         pandas.Series([None] + ["a", "b"] * 29 + ["a"], dtype="category"),
         polars.Series([None] + list(range(59))),
         np.array([None] + ["a", "b"] * 29 + ["a"], dtype=object),
-        np.array(["NaT"] + ["2024-01-%02d" % (1 + k % 28) for k in range(59)], dtype="datetime64[D]"),
+        np.array(["NaT"] + [f"2024-01-{1 + k % 28:02d}" for k in range(59)], dtype="datetime64[D]"),
         np.ma.masked_equal(np.arange(60), 0),
     ]
     for hole in holes:
@@ -246,6 +268,11 @@ def test_dates_count_from_their_origin_in_their_unit():
     assert as_table(pandas.date_range("2020", periods=3), "x").rows == 3
 
 
+def test_texts_as_bytes():
+    listed = as_table([b"a", b"b", b"a"], "x")
+    assert listed.discrete == [True] and as_table(np.array([b"a", b"b"]), "x").discrete == [True]
+
+
 def test_masked_arrays_of_other_kinds():
     masked = np.ma.masked_array([True, False, True], mask=[False, True, False])
     table = as_table(masked, "x")
@@ -261,6 +288,12 @@ def test_other_odd_columns():
         assert as_table(np.array(["a", "b"], dtype=np.dtypes.StringDType()), "x").discrete == [True]
     reader = pyarrow.table({"a": [1.0, 2.0]}).to_reader()
     assert as_table(reader, "x").names == ["a"]
+    assert as_table(np.array([np.float32("nan"), "a", "b"], dtype=object), "x").missing == [1]
+    series = pandas.Series([1 + 2j, 3j])
+    assert as_table(series, "x").names == ["x.re", "x.im"]
+    for odd in ({"a": [1.0]}, (k for k in range(3)), {1, 2}):
+        with pytest.raises(TypeError, match="give an array or a table"):
+            as_table(odd, "x")
     for odd in ([10**400, 1.0], np.zeros(3, dtype=[("a", "f8", (2,))])):
         with pytest.raises(ValueError):
             as_table(odd, "x")

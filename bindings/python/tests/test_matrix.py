@@ -7,10 +7,9 @@ import os
 import signal
 import time
 
+import fdime
 import numpy as np
 import pytest
-
-import fdime
 from fdime import _matrix
 
 joblib = pytest.importorskip("joblib")
@@ -34,7 +33,9 @@ def expected(table):
 
 def test_what_depends_is_found_and_what_fails_is_said(table, expected):
     assert expected.names == ("a", "b", "c", "d", "e") and len(expected.pairs) == 10
-    dependent = np.argwhere(np.triu(np.nan_to_num(expected.p_adjusted, nan=1.0) < 0.05) & ~np.eye(5, dtype=bool))
+    dependent = np.argwhere(
+        np.triu(np.nan_to_num(expected.p_adjusted, nan=1.0) < 0.05) & ~np.eye(5, dtype=bool)
+    )
     assert [tuple(pair) for pair in dependent] == [(0, 1), (0, 3), (1, 3)]
     assert np.array_equal(expected.mi, expected.mi.T, equal_nan=True)
     assert np.isnan(expected.mi[4]).all()
@@ -114,11 +115,23 @@ def test_a_journal_goes_on_where_a_kill_left_it(table, expected, tmp_path, monke
     assert len(journal.read_text().splitlines()) == 11
     with pytest.raises(ValueError, match="other data, settings or another version"):
         fdime.mutual_information_matrix(table, journal=journal, seed=1)
+    # A kill in the very first write leaves half a heading.
+    journal.write_text(lines[0][:30])
+    assert fdime.mutual_information_matrix(table, journal=journal).pairs == expected.pairs
     # Damage that is JSON, or not even text, is done again.
     for damage in (b"{}\n", b"3\n", b"\xff\xfe\n"):
         journal.write_bytes("\n".join(lines[:9]).encode() + b"\n" + damage)
         assert fdime.mutual_information_matrix(table, journal=journal).pairs == expected.pairs
         assert len(journal.read_text().splitlines()) == 11
+
+
+def test_a_file_that_is_no_journal_stays_as_it_is(table, tmp_path):
+    for content in (b'{"a": 1}', b"a,b\n1,2\n", b"notes\n", b"\xff"):
+        file = tmp_path / "mine"
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="name another file"):
+            fdime.mutual_information_matrix(table, journal=file)
+        assert file.read_bytes() == content
 
 
 def test_two_runs_do_not_share_a_journal(table, tmp_path):
@@ -136,7 +149,9 @@ def test_columns_of_one_name_are_not_mixed_up(gaussian):
     with pytest.raises(ValueError, match="2 columns are called 'a'"):
         fdime.mutual_information_matrix(twice, groups={"p": ["a"], "q": ["b"]})
     numbered = pandas.DataFrame(gaussian[0]).assign(y=gaussian[1])
-    matrix = fdime.mutual_information_matrix(numbered, groups={"p": [0, 1], "q": ["y"]}, estimator="copula")
+    matrix = fdime.mutual_information_matrix(
+        numbered, groups={"p": [0, 1], "q": ["y"]}, estimator="copula"
+    )
     assert matrix.mi[0, 1] > 0.1
 
 
@@ -182,9 +197,12 @@ def test_a_dask_cluster_that_loses_a_worker_loses_nothing(tmp_path, monkeypatch)
                 return
             time.sleep(0.02)
 
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         pids = set(client.run(os.getpid).values())
         assert len(pids) == 2 and os.getpid() not in pids
         killer = threading.Thread(target=kill_one, args=(pids,))

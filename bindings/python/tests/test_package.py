@@ -10,9 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import fdime
+import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -47,7 +46,17 @@ def test_the_wheel_is_small_and_for_all_versions():
 def test_nothing_in_the_package_lacks_a_type(tmp_path):
     """mypy on the package, and the stubs of the native part against what is there."""
     pytest.importorskip("mypy")
-    run(sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--cache-dir", tmp_path, "-p", "fdime")
+    run(
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "pyproject.toml",
+        "--cache-dir",
+        tmp_path,
+        "-p",
+        "fdime",
+    )
     run(sys.executable, "-m", "mypy.stubtest", "fdime._native", "--ignore-disjoint-bases")
     assert (Path(fdime.__file__).parent / "py.typed").exists()
 
@@ -68,7 +77,7 @@ def test_types_help_those_who_use_it(tmp_path):
     run(*options, right)
     refused = subprocess.run([*options, wrong], capture_output=True, text=True, cwd=PROJECT)
     assert refused.returncode == 1
-    assert 'incompatible type "Literal[\'huge\']"' in refused.stdout
+    assert "incompatible type \"Literal['huge']\"" in refused.stdout
     assert 'has no attribute "m"' in refused.stdout
 
 
@@ -83,7 +92,9 @@ def test_the_documentation_builds_without_warnings(tmp_path):
     pytest.importorskip("sphinx")
     run(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", tmp_path / "site")
     page = (tmp_path / "site/api.html").read_text()
-    assert 'id="fdime.mutual_information"' in page and 'id="fdime.torch.MutualInformationLoss"' in page
+    assert (
+        'id="fdime.mutual_information"' in page and 'id="fdime.torch.MutualInformationLoss"' in page
+    )
 
 
 def test_the_notebook_runs():
@@ -94,5 +105,8 @@ def test_the_notebook_runs():
     shown = [str(cell.get("outputs")) for cell in notebook.cells if cell.cell_type == "code"]
     assert any("text/html" in outputs and " nats</b>" in outputs for outputs in shown)
     assert sum("image/png" in outputs for outputs in shown) == 3
-    kept = "information kept" if importlib.util.find_spec("torch") else "PyTorch is not installed"
-    assert kept in shown[-1]
+    if importlib.util.find_spec("torch") is None:
+        assert "PyTorch is not installed" in shown[-1]
+    else:  # 0.80 nats, by a critic that was trained for a few seconds
+        kept = re.search(r"information kept: (\S+) nats", shown[-1])
+        assert kept and 0.5 < float(kept[1]) < 1.1, shown[-1]

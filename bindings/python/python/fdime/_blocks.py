@@ -200,12 +200,22 @@ class Objective:
         MINE remembers past batches: its gradient has a moving average of the partition function. It
         takes batches of one size.
         """
-        value, gradient = self._native.value_and_gradient(*_scores(joint, marginal))
+        value, gradient = self._native.value_and_gradient(*self._scores(joint, marginal))
         return value, tuple(gradient)
 
     def mutual_information(self, joint: ArrayLike, marginal: ArrayLike | None = None) -> float:
         """The mutual information read off scores, in nats."""
-        return self._native.mutual_information(*_scores(joint, marginal))
+        return self._native.mutual_information(*self._scores(joint, marginal))
+
+    def _scores(
+        self, joint: ArrayLike, marginal: ArrayLike | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        if marginal is not None and "info-nce" in (self._native.cost, self.readout):
+            raise ValueError(
+                f"estimator={self.estimator}: InfoNCE compares every x with every y; give the "
+                "scores of all pairs as a square matrix"
+            )
+        return _scores(joint, marginal)
 
     def __repr__(self) -> str:
         return f"Objective({self.estimator!r}, link={self.link!r}, readout={self.readout!r})"
@@ -297,7 +307,12 @@ def _scenario(name: str, dim: int, level: str) -> Scenario:
 
 def level_text(level: float | str) -> str:
     """A level as plans hold it."""
-    return level if isinstance(level, str) else f"mi={float(level)!r}"
+    if isinstance(level, str):
+        return level
+    try:
+        return f"mi={float(level)!r}"
+    except (TypeError, ValueError):
+        raise TypeError(f"level={level!r}: give nats, or a text such as 'rho=0.8'") from None
 
 
 def benchmark() -> dict[str, Scenario]:

@@ -182,7 +182,9 @@ def score_samples(
                 f"{role} has the columns {', '.join(have[:8])}, but the critics were trained on "
                 f"{trained}"
             )
-    return model.log_ratios(sides[0], sides[1], _text(missing, "missing"), count(threads, "threads"))
+    return model.log_ratios(
+        sides[0], sides[1], _text(missing, "missing"), count(threads, "threads")
+    )
 
 
 def _are_made_up(names: list[str], role: str) -> bool:
@@ -299,16 +301,16 @@ def mutual_info_features(
         raise ValueError(f"discrete_target={discrete_target!r}: write True, False or 'auto'")
     target = _as_categories(target) if classes else target
     mask = _discrete_mask(discrete_features, len(features.names))
-    plan = estimate_plan(
-        estimator=estimator, effort=effort, permutations=permutations, seed=seed
-    )
+    plan = estimate_plan(estimator=estimator, effort=effort, permutations=permutations, seed=seed)
     if p_values and plan["method"] == "ksg":
         raise ValueError("estimator=ksg: it has no test of independence, hence no p-values")
     text = as_json(plan, "plan")
     _native.check_plan(text, features.rows)
+    tell_notice(estimator_name(estimator))
     options = reading(None, None, missing, "error")
     # A feature that is the same in every row tells nothing; where values are missing, ask first.
-    same = [c and not lacks for c, lacks in zip(features.constant, features.missing)]
+    gaps = [lacks > 0 and missing != "drop" for lacks in features.missing]
+    same = [constant and not gap for constant, gap in zip(features.constant, gaps)]
     places = [k for k, constant in enumerate(same) if not constant]
     columns = [features.select([k]) for k in places]
     jobs = [
@@ -318,7 +320,10 @@ def mutual_info_features(
     scores, tests = np.zeros(len(mask)), np.ones(len(mask))
     for place, told in in_parallel(_score_feature, jobs, n_jobs):
         if told["problem"] is not None:
-            raise ValueError(told["problem"])
+            # Such columns are found beforehand; there is no argument for what rows leave of them.
+            raise ValueError(
+                told["problem"].replace(", or all such columns with constant='drop'", "")
+            )
         scores[places[place]] = told["mi_nats"]
         tests[places[place]] = 1.0 if told["p_value"] is None else told["p_value"]
     return (scores, tests) if p_values else scores
@@ -342,9 +347,7 @@ def _as_categories(column: _native.Table) -> _native.Table:
     return column if column.discrete[0] else column.typed([column.names[0]], [])
 
 
-def _discrete_mask(
-    discrete: str | Sequence[int] | Sequence[bool], count: int
-) -> NDArray[np.bool_]:
+def _discrete_mask(discrete: str | Sequence[int] | Sequence[bool], count: int) -> NDArray[np.bool_]:
     mask = np.zeros(count, dtype=bool)
     if isinstance(discrete, str):
         if discrete != "auto":
@@ -356,7 +359,7 @@ def _discrete_mask(
         return chosen
     if chosen.size == 0:
         return mask
-    within = chosen.dtype.kind in "iu" and bool(np.all((0 <= chosen) & (chosen < count)))
+    within = chosen.dtype.kind in "iu" and bool(np.all((chosen >= 0) & (chosen < count)))
     if not within or chosen.ndim != 1:
         problem = f"positions from 0 to {count - 1}, or a mask of {count} truth values"
         raise ValueError(f"discrete_features={discrete!r}: give {problem}")

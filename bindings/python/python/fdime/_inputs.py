@@ -31,7 +31,7 @@ def as_table(data: Any, role: str) -> Table:
         return Table.from_arrow(data.to_frame(data.name or role))
     if _is_of("polars", data) and hasattr(data, "collect"):
         return Table.from_arrow(data.collect())
-    if _is_of("pyarrow", data) and not hasattr(data, "schema"):
+    if _is_of("pyarrow", data) and hasattr(data, "to_numpy") and not hasattr(data, "schema"):
         import pyarrow
 
         return Table.from_arrow(pyarrow.table({role: data}))
@@ -43,7 +43,7 @@ def as_table(data: Any, role: str) -> Table:
         return _from_array(_unmasked(data, role), role)
     try:
         array = np.asarray(data)
-        if array.dtype.kind in "US" and not isinstance(data, np.ndarray):
+        if array.dtype.kind == "U" and not isinstance(data, np.ndarray):
             # NumPy makes texts of all that stand beside a text: numbers, and missing values.
             array = np.asarray(data, dtype=object)
     except (ValueError, OverflowError) as error:  # rows of different lengths, huge numbers
@@ -60,7 +60,7 @@ def _unmasked(data: Any, role: str) -> NDArray[Any]:
     """A masked array with what is masked as missing."""
     if data.dtype.kind in "fiu":
         return np.ma.filled(data.astype(np.float64), np.nan)
-    if data.dtype.kind in "bUSO":
+    if data.dtype.kind in "bUO":
         array: NDArray[Any] = data.data.astype(object)
         array[np.ma.getmaskarray(data)] = None
         return array
@@ -83,7 +83,7 @@ def selectors(columns: str | list[str] | None, argument: str) -> list[str]:
         return []
     if isinstance(columns, str):
         return [columns]
-    if all(isinstance(column, str) for column in columns):
+    if isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns):
         return list(columns)
     raise TypeError(f"{argument}: give the names of columns, as a text or a list of texts")
 
@@ -99,7 +99,7 @@ def _from_dlpack(data: Any, role: str) -> NDArray[Any]:
         if data.__dlpack_device__()[0] == _CPU:
             return np.from_dlpack(data)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-        problem = f"{role} cannot be read as an array: {error}; convert it to float32"
+        problem = f"{role} cannot be read as an array: {error}; give a dense array of float32"
         raise TypeError(problem) from None
     raise ValueError(f"{role} is not in the CPU's memory; move it there, e.g. with {role}.cpu()")
 
@@ -110,6 +110,9 @@ def _from_array(array: NDArray[Any], role: str) -> Table:
         if array.ndim != 1 or any(array[name].ndim != 1 for name in names):
             raise ValueError(f"{role}: the fields of a record must be single values in rows")
         return Table(names, [_column(array[name], name) for name in names])
+    if array.ndim == 0 and array.dtype.kind == "O":
+        kind = type(array.item()).__name__
+        raise TypeError(f"{role} is a {kind}; give an array or a table, with a row an observation")
     if array.ndim == 0:
         raise TypeError(f"{role} is a single value; give one row for each observation")
     if array.ndim > 2:
@@ -174,7 +177,9 @@ def _wrong_type(name: str, kind: str) -> TypeError:
 def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float) and value != value
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    return isinstance(value, (float, np.floating)) and bool(value != value)
 
 
 def _objects(array: NDArray[Any], name: str) -> Column:
@@ -191,8 +196,8 @@ def _objects(array: NDArray[Any], name: str) -> Column:
         values = np.full(len(array), np.nan)
         try:
             values[~missing] = [float(value) for value in present]
-        except OverflowError:
-            raise ValueError(f"column '{name}' has a number beyond float64; scale it") from None
+        except (OverflowError, ValueError) as error:
+            raise ValueError(f"column '{name}' has a number that is none: {error}") from None
         return values
     wrong = (numbers.Real, str)
     other = next((value for value in present if not isinstance(value, wrong)), None)
@@ -222,9 +227,13 @@ def _from_pandas(data: Any, role: str) -> Table:
             raise ValueError(f"{role} has no columns")
         columns = [data.iloc[:, k] for k in range(data.shape[1])]
         names = [str(name) for name in data.columns]
+        if any(getattr(column.dtype, "kind", "") == "c" for column in columns):
+            raise TypeError(f"{role} has complex columns; give them as an array, x.to_numpy()")
     elif hasattr(data, "to_series"):  # an Index
         columns, names = [data.to_series()], [role if data.name is None else str(data.name)]
     elif hasattr(data, "to_frame"):  # a Series
+        if getattr(data.dtype, "kind", "") == "c":
+            return _from_array(data.to_numpy(), role)
         columns, names = [data], [role if data.name is None else str(data.name)]
     else:
         return _from_array(np.asarray(data), role)

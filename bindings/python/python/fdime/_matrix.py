@@ -30,7 +30,7 @@ class Matrix:
 
     #: The columns or groups, in the order of the rows and columns of the arrays.
     names: tuple[str, ...]
-    #: One entry for each pair: ``x, y, mi_nats, ci_low, ci_high, p_value, p_adjusted, n_rows,
+    #: One entry for each pair, with ``x, y, mi_nats, ci_low, ci_high, p_value, p_adjusted, n_rows,
     #: reliability, problem``.
     pairs: list[dict[str, Any]] = field(repr=False)
     #: The plan of every estimate.
@@ -210,11 +210,13 @@ def _members(
     if groups is None:
         members = [(name, [k]) for k, name in enumerate(table.names)]
     else:
+        if not isinstance(groups, Mapping):
+            raise TypeError("groups: give a dictionary of names and lists of columns")
         members = []
         for name, columns in groups.items():
             if isinstance(columns, str):
                 raise TypeError(f"groups: '{name}' is a text; give a list of columns")
-            members.append((name, [_place(table, str(column)) for column in columns]))
+            members.append((str(name), [_place(table, str(column)) for column in columns]))
     if len(members) < 2:
         raise ValueError("there is one column or group; at least two are needed to compare")
     seen: dict[int, str] = {}
@@ -268,10 +270,12 @@ class _Journal:
         name = f"journal={str(self._path)!r}"
         _lock(file, f"{name}: another run is writing to it; name another file")
         file.seek(0)
+        heading = json.dumps(self._heading).encode() + b"\n"
         whole = 0
         for number, line in enumerate(file.readlines()):
             entry = _parsed(line) if line.endswith(b"\n") else None
-            if number == 0 and entry is not None and entry != self._heading:
+            begun = number == 0 and heading.startswith(line)  # a kill in the first write
+            if number == 0 and entry != self._heading and not begun:
                 raise ValueError(
                     f"{name}: it is of other data, settings or another version; name another "
                     "file, or delete this one"
@@ -284,12 +288,10 @@ class _Journal:
             whole += len(line)
         file.truncate(whole)
         if whole == 0:
-            file.write(json.dumps(self._heading).encode() + b"\n")
+            file.write(heading)
         file.flush()
 
-    def known(
-        self, places: list[tuple[int, int]]
-    ) -> dict[tuple[int, int], dict[str, Any]]:
+    def known(self, places: list[tuple[int, int]]) -> dict[tuple[int, int], dict[str, Any]]:
         return {place: self._known[place] for place in places if place in self._known}
 
     def add(self, pair: tuple[int, int], found: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def in_parallel(
             joblib.delayed(_placed)(work, place, job) for place, job in enumerate(jobs)
         )
         return
-    workers = _count(n_jobs)
+    workers = _count(_told_count() if n_jobs is None else n_jobs)
     end = threading.Event()
     with ThreadPoolExecutor(max_workers=min(workers, len(jobs)) or 1) as pool:
         running: dict[Future[Result], int] = {
@@ -71,11 +71,19 @@ def _placed(work: Callable[[Job], Result], place: int, job: Job) -> tuple[int, R
     return place, work(job)
 
 
+def _told_count() -> int | None:
+    """The number that ``joblib.parallel_config`` was told."""
+    joblib = sys.modules.get("joblib")
+    return None if joblib is None else _config(joblib, "n_jobs")
+
+
 def _count(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
     if n_jobs is None:
         return cores
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int):
+        raise TypeError(f"n_jobs={n_jobs!r}: give a whole number")
     if n_jobs == 0:
         raise ValueError("n_jobs=0: write the number of jobs at once, or -1 for one on every core")
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)

@@ -24,7 +24,7 @@ class Reason:
 
     #: A short name that does not change between versions.
     code: str
-    #: How far the estimate can be trusted because of it: ``good``, ``fair`` or ``doubtful``.
+    #: How far the estimate can be trusted because of it, ``good``, ``fair`` or ``doubtful``.
     limits_to: str
     #: What it is and what to do, in a sentence.
     text: str
@@ -34,7 +34,7 @@ class Reason:
 class Verdict:
     """Whether to believe an estimate."""
 
-    #: ``good``, ``fair`` or ``doubtful``: the lowest that a reason allows.
+    #: ``good``, ``fair`` or ``doubtful``, the lowest that a reason allows.
     reliability: str
     #: The reasons, the gravest first.
     reasons: tuple[Reason, ...]
@@ -57,9 +57,9 @@ class Fold:
     mi: float
     #: Its standard error.
     standard_error: float
-    #: The mean log ratio of training rows: far above ``mi`` means overfitting.
+    #: The mean log ratio of training rows. Far above ``mi`` it means overfitting.
     train_mi: float
-    #: The critics: recipe, weight, learning curve.
+    #: The critics, each with its recipe, weight and learning curve.
     critics: list[dict[str, Any]] = field(repr=False)
 
 
@@ -82,6 +82,8 @@ class Critics:
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Critics:
         """Reads a folder that :meth:`save`, or ``fdime estimate --save``, wrote."""
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(f"{os.fspath(folder)}: there is no such folder of critics")
         return cls(Model.load(folder))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -122,7 +124,7 @@ class Estimate:
     ``print`` shows what the command line shows; notebooks show a card.
     """
 
-    #: The estimate in nats: not negative, and no more than the entropy of a discrete side.
+    #: The estimate in nats, not negative, and no more than the entropy of a discrete side.
     mi: float
     #: The 95% interval, in nats.
     interval: tuple[float, float]
@@ -135,7 +137,7 @@ class Estimate:
     verdict: Verdict
     #: Figures of the folds.
     folds: tuple[Fold, ...]
-    #: What the readout gave: below 0 by chance when there is no dependence.
+    #: What the readout gave, which is below 0 by chance when there is no dependence.
     unclipped: float
     #: The Donsker-Varadhan readout of the same critics.
     lower_bound: float | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +40,10 @@ class Staircase:
     estimates: dict[str, NDArray[np.float64]] = field(repr=False)
     #: For each estimator an array (runs, iterations) of the objective's values.
     values: dict[str, NDArray[np.float64]] = field(repr=False)
-    #: For each level that a run finished: ``estimator, true_mi, mean, bias, variance, mse, window,
+    #: For each level that a run finished, ``estimator, true_mi, mean, bias, variance, mse, window,
     #: runs, mean_spread``. ``bias`` is the magnitude of mean - true.
     summary: list[dict[str, Any]]
-    #: Runs that diverged: ``estimator, seed, iteration``.
+    #: Runs that diverged, ``estimator, seed, iteration``.
     failures: list[dict[str, Any]]
     #: Everything that defines the runs; ``staircase(plan=...)`` runs it again.
     plan: dict[str, Any] = field(repr=False)
@@ -86,28 +86,36 @@ def staircase_plan(
     """
     if isinstance(estimators, (str, Divergence)) or callable(estimators):
         estimators = [estimators]
+    if isinstance(levels, (int, float, str)):
+        levels = [levels]
+    if isinstance(hidden, str) or not isinstance(hidden, (Iterable, type(None))):
+        raise TypeError(f"hidden={hidden!r}: give the widths of the layers, e.g. [256, 256]")
     options = {
         "estimators": None if estimators is None else [estimator_name(e) for e in estimators],
         "scenario": scenario,
-        "dim": dim,
+        "dim": _counted(dim, "dim"),
         "levels": None if levels is None else [level_text(level) for level in levels],
         "critic": critic,
         "pairing": pairing,
-        "hidden": None if hidden is None else [int(width) for width in hidden],
-        "embedding": embedding,
+        "hidden": None if hidden is None else [count(width, "hidden") for width in hidden],
+        "embedding": _counted(embedding, "embedding"),
         "activation": activation,
-        "batch": batch,
-        "iterations": iterations,
+        "batch": _counted(batch, "batch"),
+        "iterations": _counted(iterations, "iterations"),
         "learning_rate": learning_rate,
         "link": link,
         "readout": readout,
-        "runs": runs,
-        "last": last,
-        "seed": seed,
+        "runs": _counted(runs, "runs"),
+        "last": _counted(last, "last"),
+        "seed": _counted(seed, "seed"),
     }
     base = None if plan is None else as_json(plan, "plan")
     made: dict[str, Any] = json.loads(_native.staircase_plan(base, as_json(options, "staircase")))
     return made
+
+
+def _counted(value: int | None, argument: str) -> int | None:
+    return None if value is None else count(value, argument)
 
 
 def staircase(

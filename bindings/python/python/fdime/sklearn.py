@@ -16,15 +16,15 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise ImportError(
-        "fdime.MutualInformation needs scikit-learn 1.6 or later: pip install 'fdime[sklearn]'"
+        "fdime.MutualInformation needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6'"
     ) from None
 
 
 class MutualInformation(BaseEstimator):
     """Mutual information between X and y as a scikit-learn estimator.
 
-    The parameters are those of :func:`fdime.mutual_information`; features that never change are left
-    out by default.
+    The parameters are those of :func:`fdime.mutual_information`, without ``plan`` and ``progress``;
+    features that never change are left out by default.
 
     Attributes
     ----------
@@ -109,7 +109,9 @@ class MutualInformation(BaseEstimator):
         if len(shape) == 1:
             raise ValueError("X has one dimension; Reshape your data, e.g. X.reshape(-1, 1)")
         if len(shape) == 2:  # in the words that scikit-learn's users know
-            for count, what, least in zip(shape[::-1], ("feature", "sample"), (1, 2 if reset else 1)):
+            for count, what, least in zip(
+                shape[::-1], ("feature", "sample"), (1, 2 if reset else 1)
+            ):
                 if count < least:
                     raise ValueError(
                         f"Found array with {count} {what}(s) (shape={shape}) while a minimum of "

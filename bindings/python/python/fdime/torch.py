@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
 from . import _native
 from ._blocks import Divergence, estimator_name
 from ._expression import evaluated
@@ -103,6 +104,15 @@ _LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def _log_mean_exp(values: Tensor) -> Tensor:
     return torch.logsumexp(values, 0) - math.log(values.numel())
+
+
+def _one_each(scores: Tensor, pairs: int) -> Tensor:
+    if scores.numel() != pairs:
+        raise ValueError(
+            f"the critic must give one score for each of {pairs} pairs; it gave the shape "
+            f"{tuple(scores.shape)}"
+        )
+    return scores.reshape(-1)
 
 
 def _split(log_ratios: Tensor) -> tuple[Tensor, Tensor]:
@@ -218,9 +228,9 @@ class MutualInformationLoss(torch.nn.Module):
         if self.pairing == "all-pairs":
             rows = torch.arange(n, device=x.device)
             left, right = rows.repeat_interleave(n), rows.repeat(n)
-            return (self.critic(x[left], y[right]).reshape(n, n),)
+            return (_one_each(self.critic(x[left], y[right]), n * n).reshape(n, n),)
         other = y[partners(n, self.pairing, device=y.device)]
-        scores = self.critic(torch.cat([x, x]), torch.cat([y, other])).reshape(-1)
+        scores = _one_each(self.critic(torch.cat([x, x]), torch.cat([y, other])), 2 * n)
         return scores[:n], scores[n:]
 
     def from_scores(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
