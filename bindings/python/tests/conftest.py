@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -29,3 +31,16 @@ def command() -> str:
         if candidate and shutil.which(str(candidate)):
             return str(candidate)
     pytest.skip("the command line tool is not built: set FDIME_COMMAND to compare with it")
+
+
+@pytest.fixture
+def applied(command, tmp_path):
+    """What the command line's `apply` says of rows, by critics saved in a folder."""
+
+    def apply(folder: Path, x: np.ndarray, y: np.ndarray) -> dict:
+        table = np.column_stack([x, y])
+        np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
+        line = [command, "apply", folder, tmp_path / "new.csv", "--json"]
+        return json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
+
+    return apply

@@ -103,18 +103,11 @@ def test_new_rows_are_scored_also_after_a_pickle(gaussian, result):
     assert shuffled.mean() < 0 < scores.mean()
 
 
-def test_saved_critics_are_read_by_the_command_line(gaussian, result, command, tmp_path):
+def test_saved_critics_are_read_by_the_command_line(gaussian, result, applied, tmp_path):
     result.critics.save(tmp_path / "model")
     x, y = gaussian
-    table = np.column_stack([x, y])
-    np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
-    told = subprocess.run(
-        [command, "apply", tmp_path / "model", tmp_path / "new.csv", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(told.stdout)["mi_nats"] == pytest.approx(result.score_samples(x, y).mean())
+    told = applied(tmp_path / "model", x, y)
+    assert told["mi_nats"] == pytest.approx(result.score_samples(x, y).mean())
     critics = fdime.Critics.load(tmp_path / "model")
     assert critics.mi == result.mi and critics.x == ("x1", "x2")
     assert np.array_equal(critics.score_samples(x, y), result.score_samples(x, y))

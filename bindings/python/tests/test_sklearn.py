@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
 from functools import partial
 
 import numpy as np
@@ -48,7 +46,7 @@ def test_parameters_are_those_of_the_function():
         assert value == ("drop" if name == "constant" else function[name].default), name
 
 
-def test_fit_score_clone_and_save(gaussian, command, tmp_path):
+def test_fit_score_clone_and_save(gaussian, applied, tmp_path):
     x, y = gaussian
     estimator = fdime.MutualInformation(effort="quick").set_params(seed=3)
     copy = clone(estimator)
@@ -60,15 +58,8 @@ def test_fit_score_clone_and_save(gaussian, command, tmp_path):
     assert scores.shape == (100,)
     assert 0.1 < scores.mean() == estimator.score(x[300:], y[300:])
     estimator.result_.critics.save(tmp_path / "critics")
-    table = np.column_stack([x, y])[300:]
-    np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
-    told = subprocess.run(
-        [command, "apply", tmp_path / "critics", tmp_path / "new.csv", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(told.stdout)["mi_nats"] == pytest.approx(scores.mean())
+    told = applied(tmp_path / "critics", x[300:], y[300:])
+    assert told["mi_nats"] == pytest.approx(scores.mean())
 
 
 def test_columns_go_by_their_names(gaussian):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, count, estimator_name, tell_notice
 from ._inputs import as_table, check_index, selectors
-from ._parallel import end_if_asked, in_parallel
+from ._pair import Pair, estimate_pair
+from ._parallel import in_parallel
 from ._progress import Watch, watching
 from ._result import Estimate
 
@@ -312,13 +312,14 @@ def mutual_info_features(
     gaps = [lacks > 0 and missing != "drop" for lacks in features.missing]
     same = [constant and not gap for constant, gap in zip(features.constant, gaps)]
     places = [k for k, constant in enumerate(same) if not constant]
-    columns = [features.select([k]) for k in places]
-    jobs = [
-        _Feature(_as_categories(column) if mask[k] else column, target, text, options)
-        for k, column in zip(places, columns)
-    ]
+    jobs = []
+    for k in places:
+        feature = features.select([k])
+        feature = _as_categories(feature) if mask[k] else feature
+        sides = (features.names[k], feature), (target.names[0], target)
+        jobs.append(Pair(*sides, text, options))
     scores, tests = np.zeros(len(mask)), np.ones(len(mask))
-    for place, told in in_parallel(_score_feature, jobs, n_jobs):
+    for place, told in in_parallel(estimate_pair, jobs, n_jobs):
         if told["problem"] is not None:
             # Such columns are found beforehand; there is no argument for what rows leave of them.
             raise ValueError(
@@ -327,20 +328,6 @@ def mutual_info_features(
         scores[places[place]] = told["mi_nats"]
         tests[places[place]] = 1.0 if told["p_value"] is None else told["p_value"]
     return (scores, tests) if p_values else scores
-
-
-@dataclass(frozen=True)
-class _Feature:
-    feature: _native.Table
-    target: _native.Table
-    plan: str
-    options: dict[str, Any]
-
-
-def _score_feature(job: _Feature) -> dict[str, Any]:
-    x, y = ((table.names[0], table) for table in (job.feature, job.target))
-    told: dict[str, Any] = json.loads(_native.pair(x, y, job.plan, job.options, 1, end_if_asked))
-    return told
 
 
 def _as_categories(column: _native.Table) -> _native.Table:

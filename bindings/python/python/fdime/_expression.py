@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 _BINARY = {
     np.add: "+",
@@ -38,7 +39,7 @@ _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "^": 3}
 _ATOM = 4
 
 
-class _Symbol:
+class _Symbol(NDArrayOperatorsMixin):
     """An expression in u that records what is done to it."""
 
     def __init__(self, text: str, precedence: int = _ATOM) -> None:
@@ -68,42 +69,6 @@ class _Symbol:
         if ufunc is np.expm1:
             return np.exp(value) - 1.0
         raise TypeError(f"f uses np.{ufunc.__name__}, which cannot be read as an expression")
-
-    def __add__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.add, "__call__", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.add, "__call__", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.subtract, "__call__", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.subtract, "__call__", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.multiply, "__call__", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.multiply, "__call__", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.divide, "__call__", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.divide, "__call__", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.power, "__call__", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self.__array_ufunc__(np.power, "__call__", other, self)
-
-    def __neg__(self) -> Any:
-        return 0.0 - self
-
-    def __pos__(self) -> _Symbol:
-        return self
 
     def __bool__(self) -> bool:
         raise TypeError("f decides by the value of u, which cannot be read as an expression")

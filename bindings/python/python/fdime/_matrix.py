@@ -17,7 +17,8 @@ from . import _native
 from ._blocks import Divergence, as_json, estimator_name, tell_notice
 from ._estimate import Drop, Effort, estimate_plan, reading
 from ._inputs import as_table, selectors
-from ._parallel import end_if_asked, in_parallel
+from ._pair import Pair, estimate_pair
+from ._parallel import in_parallel
 from ._progress import Watch, watching
 
 if TYPE_CHECKING:
@@ -101,20 +102,6 @@ class Matrix:
         return matrix(self, figure)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    x: tuple[str, _native.Table]
-    y: tuple[str, _native.Table]
-    plan: str
-    options: dict[str, Any]
-
-
-def _estimate_pair(job: _Pair) -> dict[str, Any]:
-    text = _native.pair(job.x, job.y, job.plan, job.options, 1, end_if_asked)
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
 def mutual_information_matrix(
     data: Any,
     *,
@@ -193,8 +180,8 @@ def mutual_information_matrix(
     with _Journal(journal, heading) as log, watching(progress) as watch:
         found.update(log.known(places))
         missing_places = [place for place in places if place not in found]
-        jobs = [_Pair(sides[i], sides[j], text, options) for i, j in missing_places]
-        for index, pair in in_parallel(_estimate_pair, jobs, n_jobs):
+        jobs = [Pair(sides[i], sides[j], text, options) for i, j in missing_places]
+        for index, pair in in_parallel(estimate_pair, jobs, n_jobs):
             found[missing_places[index]] = pair
             log.add(missing_places[index], pair)
             if watch is not None:
