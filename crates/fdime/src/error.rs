@@ -43,6 +43,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A plan that cannot be read.
+    #[error("{problem}")]
+    Plan {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A GPU that is not there, lacks a library, or failed.
     #[error("cuda: {reason}")]
     Device {

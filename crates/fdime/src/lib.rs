@@ -8,13 +8,13 @@
 //!
 //! let mut plan = RunPlan::new(
 //!     ScenarioPlan::new("gaussian", 2)?,
-//!     "gan-dime".parse()?,
+//!     "gan-dime".parse::<fdime::Estimator>()?,
 //!     CriticPlan::new(CriticKind::Deranged, &[32, 32]),
 //! );
 //! plan.schedule.levels = vec![fdime::Level::Mi(1.0)];
 //! plan.schedule.iterations = 500;
-//! plan.optimizer.learning_rate = 5e-3;
-//! let trace = CpuEngine::new(2).execute(&[plan], &silent).remove(0)?;
+//! plan.training.optimizer.learning_rate = 5e-3;
+//! let trace = CpuEngine::new(2).run(&[plan], &silent).remove(0)?;
 //! let level = &trace.summarise(100)[0];
 //! assert!((level.mean.0 - 1.0).abs() < 0.3, "{}", level.mean);
 //! # Ok::<(), fdime::Error>(())
@@ -24,13 +24,13 @@
 //! l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples is the mutual information.
 
 pub mod baseline;
-pub mod consistency;
 pub mod critic;
 pub mod data;
 pub mod divergence;
 pub mod engine;
 mod error;
 pub mod estimate;
+pub mod journal;
 mod link;
 pub mod names;
 mod nats;
@@ -38,6 +38,7 @@ pub mod nn;
 pub mod numerics;
 pub mod objective;
 mod pairing;
+pub mod parallel;
 pub mod random;
 pub mod scenario;
 pub mod scores;
@@ -46,7 +47,7 @@ pub mod train;
 pub use critic::{CriticKind, CriticPlan};
 pub use data::{PairTable, Reading, load_pairs};
 pub use divergence::{CustomDivergence, Divergence};
-pub use engine::{CpuEngine, CudaEngine, Engine};
+pub use engine::{CpuEngine, CudaEngine, Device, DeviceChoice, Engine, Precision, Task};
 pub use error::{Error, Result, unknown_name};
 pub use link::Link;
 pub use nats::Nats;
@@ -57,6 +58,6 @@ pub use scenario::{
     Level, PairSource, Scenario, ScenarioName, ScenarioPlan, SuiteTask, bmi_suite, parse_levels,
 };
 pub use train::{
-    Ending, LevelSummary, Observer, RunPlan, RunsSummary, Schedule, StepRecord, Trace, silent,
-    summarise_runs,
+    AnyEstimator, BatchSource, Ending, LearnerPlan, LevelSummary, Observer, RunPlan, RunsSummary,
+    Schedule, StepRecord, Trace, Training, silent, summarise_runs,
 };

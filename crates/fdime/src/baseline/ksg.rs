@@ -1,7 +1,7 @@
 //! The k-nearest-neighbour estimator of Kraskov, Stoegbauer and Grassberger.
 
 use crate::error::Result;
-use rayon::prelude::*;
+use crate::parallel::run_jobs;
 use statrs::function::gamma::digamma;
 
 /// KSG's first estimator, maximum norm:
@@ -17,6 +17,7 @@ pub fn ksg(
     y: &[f32],
     y_dim: usize,
     k: usize,
+    threads: usize,
     tick: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Vec<f64>> {
     let n = x.len() / x_dim.max(1);
@@ -28,16 +29,20 @@ pub fn ksg(
     let both = Tree::new(&joint, x_dim + y_dim);
     let (x_tree, y_tree) = (Tree::new(x, x_dim), Tree::new(y, y_dim));
     let constant = digamma(k as f64) + digamma(n as f64);
-    (0..n)
-        .into_par_iter()
-        .map(|i| {
-            tick()?;
-            let radius = both.neighbour_distance(i, k);
-            let count = |tree: &Tree| tree.count_within(i, radius) as f64;
-            Ok(constant - digamma(count(&x_tree) + 1.0) - digamma(count(&y_tree) + 1.0))
-        })
-        .collect()
+    let term = |i: usize| {
+        tick()?;
+        let radius = both.neighbour_distance(i, k);
+        let count = |tree: &Tree| tree.count_within(i, radius) as f64;
+        Ok(constant - digamma(count(&x_tree) + 1.0) - digamma(count(&y_tree) + 1.0))
+    };
+    let blocks = run_jobs(threads, n.div_ceil(BLOCK), |block, _| {
+        (block * BLOCK..((block + 1) * BLOCK).min(n)).map(term).collect::<Result<Vec<f64>>>()
+    });
+    Ok(blocks.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
+
+/// Points that a thread takes at a time.
+const BLOCK: usize = 256;
 
 /// Points in a leaf.
 const LEAF: usize = 16;

@@ -5,10 +5,10 @@
 use super::{
     Batch, Critic, CriticPlan, GradientParts, Sweeping, all_pairs_gradient, pass_in_sweeps,
 };
-use crate::engine::Workers;
 use crate::nn::{ConvNet, ConvScratch, Part, Write};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
+use crate::parallel::Workers;
 use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
 use std::ops::Range;

@@ -9,11 +9,11 @@ mod separable;
 
 pub(crate) use scorer::PairScorer;
 
-use crate::engine::Workers;
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::nn::{Activation, ConvNet, Part, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
+use crate::parallel::Workers;
 use crate::random::{Purpose, Rng, stream};
 use crate::scores::{ScoreBlock, Scores};
 use pair_network::PairNetwork;
@@ -34,6 +34,18 @@ pub struct Batch {
     /// `y[partner[i]]` goes with `x[i]`; empty when every y goes with every x.
     pub partner: Vec<u32>,
     /// A log ratio known beforehand, which the network's score is added to.
+    pub reference: Reference,
+}
+
+/// Rows of a table as a critic sees them.
+pub struct Inputs {
+    /// The dimensions of x and y.
+    pub dims: (usize, usize),
+    /// Row-major inputs from x.
+    pub x: Vec<f32>,
+    /// Row-major inputs from y.
+    pub y: Vec<f32>,
+    /// The reference log ratio.
     pub reference: Reference,
 }
 
@@ -241,6 +253,14 @@ pub struct CriticPlan {
     /// the same weights, and add their scores.
     #[serde(default = "one_part", skip_serializing_if = "is_one_part")]
     pub parts: usize,
+    /// Whether the last layer starts at zero, so that the first score of every pair is its reference.
+    /// Only for the joint and the deranged critic.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub zero_output: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn one_part() -> usize {
@@ -298,17 +318,13 @@ impl CriticPlan {
             initial_scale: one(),
             side: image_side(),
             parts: one_part(),
+            zero_output: false,
         }
     }
 
     /// Refuses shapes that cannot be built.
     pub fn check(&self) -> Result<()> {
-        if self.hidden.is_empty() {
-            return Err(invalid("hidden", "[]", "at least one hidden layer, e.g. 256,256"));
-        }
-        if let Some(width) = self.hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
-            return Err(invalid("hidden", width, "a width lies between 1 and 65536"));
-        }
+        check_hidden(&self.hidden)?;
         if self.kind == CriticKind::Conv && self.hidden.len() < 2 {
             let expected = "the conv critic has channels and a dense layer, e.g. 64,128,1024";
             return Err(invalid("hidden", self.hidden[0], expected));
@@ -334,7 +350,15 @@ impl CriticPlan {
                 parameter: "dropout",
                 value: self.dropout.to_string(),
                 other: format!("critic {}", self.kind),
-                reason: "only the deranged critic knows dropout".into(),
+                reason: "only the deranged critic has dropout".into(),
+            });
+        }
+        if self.zero_output && !matches!(self.kind, CriticKind::Joint | CriticKind::Deranged) {
+            return Err(Error::Incompatible {
+                parameter: "zero_output",
+                value: "true".into(),
+                other: format!("critic {}", self.kind),
+                reason: "only the joint and the deranged critic have a single output layer".into(),
             });
         }
         Ok(())
@@ -405,7 +429,7 @@ impl CriticPlan {
         self.kind.check_pairing(pairing)?;
         self.check_dims(dims)?;
         let mut rng: Rng = stream(seed, Purpose::Parameters, 0, 0);
-        Ok(match self.kind {
+        let mut critic: Box<dyn Critic> = match self.kind {
             CriticKind::Joint => {
                 Box::new(PairNetwork::<joint::Joint>::new(self, dims, n, &mut rng, threads))
             }
@@ -418,7 +442,25 @@ impl CriticPlan {
             CriticKind::Conv => {
                 Box::new(conv::Conv::new(self, dims, n, pairing, &mut rng, threads))
             }
-        })
+        };
+        if self.zero_output {
+            let output = self.hidden.last().map_or(0, |width| width + 1);
+            let (parameters, _) = critic.parameters_and_gradient();
+            let start = parameters.len() - output;
+            parameters[start..].fill(0.0);
+        }
+        Ok(critic)
+    }
+}
+
+/// Checks the widths of hidden layers.
+pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
+    if hidden.is_empty() {
+        return Err(invalid("hidden", "[]", "at least one hidden layer, e.g. 256,256"));
+    }
+    match hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
+        Some(width) => Err(invalid("hidden", width, "a width lies between 1 and 65536")),
+        None => Ok(()),
     }
 }
 

@@ -2,9 +2,9 @@
 //! swept group by group. How a group of rows goes through the network is their own.
 
 use super::{Batch, CHUNK, Critic, CriticPlan, GradientParts, Sweeping, groups, pass_in_sweeps};
-use crate::engine::Workers;
 use crate::nn::{Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
+use crate::parallel::Workers;
 use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
 use rand::Rng as _;

@@ -1,7 +1,6 @@
 //! Scores of chosen pairs, without gradients.
 
-use super::{CHUNK, CriticPlan};
-use crate::estimate::Inputs;
+use super::{CHUNK, CriticPlan, Inputs};
 use crate::nn::{Mlp, MlpScratch};
 
 /// A trained joint or deranged critic's network, ready to score pairs of rows.

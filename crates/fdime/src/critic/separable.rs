@@ -1,11 +1,11 @@
 //! The separable critic: score(x, y) = g(x) . h(y), with a network each for g and h.
 
 use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient, groups};
-use crate::engine::Workers;
 use crate::nn::matrix::{Matrix, Write, multiply};
 use crate::nn::{Mlp, MlpScratch, Part, Transposed, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
+use crate::parallel::Workers;
 use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
 use std::ops::Range;

@@ -5,7 +5,6 @@ mod arrow_ipc;
 mod csv;
 mod frame;
 mod guard;
-mod idx;
 mod npy;
 mod open;
 mod pairs;
@@ -17,7 +16,6 @@ pub use arrow_column::read_batches;
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};
 pub(crate) use guard::without_panic;
-pub use idx::Images;
 pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
 pub use pairs::{

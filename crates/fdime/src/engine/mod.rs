@@ -1,65 +1,162 @@
-//! Engines execute plans.
+//! Engines execute trainings.
 
 mod cpu;
 pub mod cuda;
-mod workers;
 
 pub use cpu::CpuEngine;
-pub(crate) use cpu::side_by_side;
-pub use cuda::CudaEngine;
-pub use workers::Workers;
+pub use cuda::{CudaEngine, Precision};
 
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid, unknown_name};
 use crate::nn::Activation;
-use crate::train::{Observer, RunPlan, Trace};
+use crate::train::{BatchSource, Observers, Outcome, RunPlan, Staircase, Trace, Training};
+use std::{fmt, str::FromStr};
 
-/// Something that executes plans. It is given all plans at once, so that it can run many of them
-/// together.
-pub trait Engine: Sync {
-    /// The name of what would execute a plan, such as `cpu`: results repeat on the same device.
-    fn device(&self, plan: &RunPlan) -> String;
-
-    /// The traces of the plans, in their order. `observer` makes the observer of the plan with
-    /// that index; it is called on the thread that runs the plan.
-    fn execute(
-        &self,
-        plans: &[RunPlan],
-        observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
-    ) -> Vec<Result<Trace>>;
+/// A training with the source of its samples.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// What is trained.
+    pub training: &'a Training,
+    /// Where the samples come from.
+    pub source: &'a dyn BatchSource,
+    /// The number of steps.
+    pub steps: usize,
 }
 
-/// What a device and a precision stand for on this machine, as users write them: `cpu`, `cuda`, or
-/// `auto` for a GPU where there is one. `notice` is told what the user should know.
-pub fn engine_named(
-    device: &str,
-    precision: Option<&str>,
-    threads: usize,
-    activation: Activation,
-    notice: impl Fn(&str) + Send + Sync + Clone + 'static,
-) -> Result<Box<dyn Engine>> {
-    let cpu = CpuEngine::new(threads);
-    let asked = precision.map(str::parse::<cuda::Precision>).transpose()?;
-    if device == "cpu" && asked.is_some_and(|precision| precision != cuda::Precision::Fp32) {
-        let expected = "it is of the GPU; the CPU computes in fp32";
-        return Err(invalid("precision", precision.unwrap_or_default(), expected));
+/// Something that executes trainings. It gets all of them together, so that it can run many at a time.
+pub trait Engine: Sync {
+    /// Returns the device that would execute a task. Results repeat to the bit on the same device.
+    fn device(&self, task: &Task) -> Device;
+
+    /// Returns the number of CPU threads for work around the trainings.
+    fn threads(&self) -> usize;
+
+    /// Executes trainings and returns their outcomes in order. `observers` returns the observer of
+    /// the task with that index.
+    fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>>;
+
+    /// Returns the device that would execute a plan.
+    fn device_of(&self, plan: &RunPlan) -> Result<Device> {
+        let staircase = plan.staircase()?;
+        Ok(self.device(&plan.task(&staircase)))
     }
-    let cuda = || {
-        let precision = asked.unwrap_or(cuda::Precision::Tf32);
-        let engine = CudaEngine::new(precision, cpu, notice.clone())?;
-        engine.prepare(activation).map(|()| engine)
-    };
-    Ok(match device {
-        "cpu" => Box::new(cpu),
-        "cuda" => Box::new(cuda()?),
-        // Without any GPU there is nothing to say.
-        "auto" if cuda::cuda_devices().map_or(true, |devices| devices.is_empty()) => Box::new(cpu),
-        "auto" => match cuda() {
-            Ok(engine) => Box::new(engine),
-            Err(error) => {
-                notice(&format!("{error}; running on the CPU"));
-                Box::new(cpu)
-            }
-        },
-        other => return Err(invalid("device", other, "write cpu, cuda or auto")),
-    })
+
+    /// Executes plans and returns their traces in order. See [`execute`](Engine::execute).
+    fn run(&self, plans: &[RunPlan], observers: &Observers<'_>) -> Vec<Result<Trace>> {
+        let checked: Vec<Result<Staircase>> =
+            plans.iter().map(|plan| plan.check().and_then(|()| plan.staircase())).collect();
+        let (indices, tasks): (Vec<usize>, Vec<Task>) = checked
+            .iter()
+            .enumerate()
+            .filter_map(|(index, checked)| Some((index, plans[index].task(checked.as_ref().ok()?))))
+            .unzip();
+        let mut outcomes = self.execute(&tasks, &|place| observers(indices[place])).into_iter();
+        let trace = |(plan, staircase): (&RunPlan, &Result<Staircase>)| match staircase {
+            Ok(_) => Trace::new(plan, &outcomes.next().expect("one outcome for each task")?),
+            Err(error) => Err(error.clone()),
+        };
+        plans.iter().zip(&checked).map(trace).collect()
+    }
+}
+
+impl RunPlan {
+    /// Returns the training of this plan on its staircase.
+    pub fn task<'a>(&'a self, staircase: &'a Staircase) -> Task<'a> {
+        Task { training: &self.training, source: staircase, steps: self.schedule.total() }
+    }
+}
+
+/// A device that executes trainings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// A GPU.
+    Cuda {
+        /// Its name.
+        name: String,
+        /// The precision of matrix products.
+        precision: Precision,
+    },
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda { name, precision } => write!(f, "{name}, {}", precision.name()),
+        }
+    }
+}
+
+/// The device that a user asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// A GPU if there is one, otherwise the processor.
+    #[default]
+    Auto,
+    /// The processor.
+    Cpu,
+    /// A GPU, or an error.
+    Cuda,
+}
+
+impl DeviceChoice {
+    /// Every choice.
+    pub const ALL: [DeviceChoice; 3] = [DeviceChoice::Auto, DeviceChoice::Cpu, DeviceChoice::Cuda];
+
+    /// Returns the name that users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceChoice::Auto => "auto",
+            DeviceChoice::Cpu => "cpu",
+            DeviceChoice::Cuda => "cuda",
+        }
+    }
+
+    /// Returns an engine on this device. `notice` receives what the user should know, such as why the
+    /// processor is used. Kernels for `activation` are compiled now, so that a missing compiler is
+    /// found before anything runs.
+    pub fn engine(
+        self,
+        precision: Option<Precision>,
+        threads: usize,
+        activation: Activation,
+        notice: impl Fn(&str) + Send + Sync + Clone + 'static,
+    ) -> Result<Box<dyn Engine>> {
+        let cpu = CpuEngine::new(threads);
+        if let (DeviceChoice::Cpu, Some(precision)) = (self, precision)
+            && precision != Precision::Fp32
+        {
+            let expected = "it is for the GPU; the CPU computes in fp32";
+            return Err(invalid("precision", precision.name(), expected));
+        }
+        let cuda = || {
+            let precision = precision.unwrap_or(Precision::Tf32);
+            let engine = CudaEngine::new(precision, cpu, notice.clone())?;
+            engine.prepare(activation).map(|()| engine)
+        };
+        Ok(match self {
+            DeviceChoice::Cpu => Box::new(cpu),
+            DeviceChoice::Cuda => Box::new(cuda()?),
+            DeviceChoice::Auto if !cuda::is_present() => Box::new(cpu),
+            DeviceChoice::Auto => match cuda() {
+                Ok(engine) => Box::new(engine),
+                Err(error) => {
+                    notice(&format!("{error}; running on the CPU"));
+                    Box::new(cpu)
+                }
+            },
+        })
+    }
+}
+
+impl FromStr for DeviceChoice {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        DeviceChoice::ALL
+            .into_iter()
+            .find(|choice| choice.name() == name)
+            .ok_or_else(|| unknown_name("device", name, DeviceChoice::ALL.map(DeviceChoice::name)))
+    }
 }

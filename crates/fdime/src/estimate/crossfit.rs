@@ -1,39 +1,41 @@
 //! Cross-fitting: every row is scored by critics that never saw it.
 
 use super::combine::weights;
-use super::fit::{Fitted, fit};
 use super::folds::{Fold, RowOrder, folds};
 use super::independence::{BLOCK, IndependenceTest, PairedNull, cut};
 use super::inputs::{GaussianReference, InputMap, thinned};
 use super::model::{FoldModel, Member};
 use super::plan::EstimatePlan;
 use super::progress::{Progress, advance};
-use super::recipe::Recipe;
+use super::recipe::CriticRecipe;
 use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry};
 use super::scaling::Scaling;
+use super::table_rows::TableRows;
 use crate::data::{Column, Values};
+use crate::engine::{Engine, Task};
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::objective::{Estimator, Readout};
+use crate::parallel::run_jobs;
 use crate::random::{Purpose, stream};
 use crate::scores::{ScoreBlock, Scores};
+use crate::train::{Checkpoint, Ending, Observer, StepRecord, Training};
 use rand::seq::{IndexedRandom, SliceRandom};
-use rayon::prelude::*;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
-/// Test rows in all whose pairs the null distribution and the partition function come from.
-const MOST_NULL_ROWS: usize = 20_000;
+/// Test rows over all folds whose pairs give the null distribution and the partition function.
+const MAX_NULL_ROWS: usize = 20_000;
 
-/// Rows that InfoNCE compares with each other when it is read off: it never exceeds ln of this.
+/// Rows that the InfoNCE readout compares with each other. It never exceeds the logarithm of this.
 const INFO_NCE_BLOCK: usize = 128;
 
-/// More rows than these are not learnt from or validated on: training sees a row a few times at
-/// most, and inputs take memory. All rows are scored.
-const MOST_ROWS_TO_LEARN: usize = 200_000;
-const MOST_ROWS_TO_VALIDATE: usize = 20_000;
+/// Limits on the rows that a critic is trained on and validated on. Training sees a row only a few
+/// times, and inputs take memory. All rows are scored.
+const MAX_TRAINING_ROWS: usize = 200_000;
+const MAX_VALIDATION_ROWS: usize = 20_000;
 
-/// Training rows that a fold's training figure comes from.
-const MOST_TRAIN_ROWS: usize = 4_000;
+/// Training rows that are scored to compare them with the test rows.
+const MAX_SCORED_TRAINING_ROWS: usize = 4_000;
 
 /// Columns of x and y with equal numbers of rows.
 #[derive(Clone, Copy)]
@@ -44,17 +46,15 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Numbers in x times numbers in y: the correlations that there can be. A category counts as one
-    /// number less than it has levels.
-    pub(super) fn freedom(&self) -> f64 {
-        let numbers = |columns: &[Column]| -> f64 {
-            let of = |column: &Column| match &column.values {
-                Values::Continuous(_) => 1,
-                Values::Discrete { labels, .. } => labels.len().saturating_sub(1),
-            };
-            columns.iter().map(of).sum::<usize>() as f64
+    /// Returns the degrees of freedom of linear dependence: the dimension of x times that of y. A
+    /// category has one dimension less than it has levels.
+    pub(super) fn degrees_of_freedom(&self) -> f64 {
+        let dimension = |column: &Column| match &column.values {
+            Values::Continuous(_) => 1,
+            Values::Discrete { labels, .. } => labels.len().saturating_sub(1),
         };
-        numbers(self.x) * numbers(self.y)
+        let side = |columns: &[Column]| columns.iter().map(dimension).sum::<usize>() as f64;
+        side(self.x) * side(self.y)
     }
 }
 
@@ -62,13 +62,13 @@ impl Table<'_> {
 struct Candidate {
     recipe: usize,
     map: InputMap,
-    fitted: Fitted,
+    best: Checkpoint,
 }
 
-/// The candidates of a fold, in the same order for all folds; nothing for one that diverged.
+/// The candidates of a fold, in the same order for all folds; `None` for one that diverged.
 type FoldCandidates = Vec<Option<Candidate>>;
 
-/// What cross-fitting gives.
+/// The result of cross-fitting.
 pub(super) struct CrossFit {
     pub(super) models: Vec<FoldModel>,
     pub(super) folds: Vec<FoldFigures>,
@@ -76,11 +76,11 @@ pub(super) struct CrossFit {
     /// The log ratio of every row.
     pub(super) pointwise: Vec<f64>,
     pub(super) independence: IndependenceTest,
-    /// The Donsker-Varadhan readout over all folds together.
+    /// The Donsker-Varadhan readout over all folds.
     pub(super) lower_bound: f64,
 }
 
-/// The estimate by a readout of a fold: test rows' ratios, and those of pairs put together.
+/// Returns a fold's estimate by a readout of the log ratios of test rows and of marginal pairs.
 fn read(readout: Readout, joint: &[f32], null: &PairedNull) -> f64 {
     if readout == Readout::InfoNce {
         let (mut sum, mut rows) = (0.0, 0);
@@ -97,39 +97,28 @@ fn read(readout: Readout, joint: &[f32], null: &PairedNull) -> f64 {
     readout.read(Link::Identity, Scores(&[block])).0
 }
 
-/// One training.
+/// The place of a training: its fold and its recipe.
 #[derive(Clone, Copy)]
 struct Job {
     fold: usize,
     recipe: usize,
 }
 
-/// Trains, chooses and scores.
+/// Trains critics on every fold, chooses among them and scores all rows.
 pub(super) fn crossfit(
     table: Table,
     plan: &EstimatePlan,
+    engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<CrossFit> {
-    let estimator = plan.method.estimator()?;
+    let estimator = plan.method.estimator();
     let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
     let fewest = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
     let recipes = plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(fewest)).collect();
-    let work = Work { table, plan, estimator: &estimator, folds: &folds, recipes, progress };
+    let work =
+        Work { table, plan, estimator: &estimator, folds: &folds, recipes, engine, progress };
     let (candidates, race) = work.train()?;
-    let validation: Vec<Vec<Option<f64>>> = candidates
-        .iter()
-        .map(|fold| fold.iter().map(|c| Some(c.as_ref()?.fitted.validation)).collect())
-        .collect();
-    let scored: Vec<ScoredFold> = candidates
-        .into_par_iter()
-        .enumerate()
-        .map(|(fold, candidates)| {
-            let weighted =
-                candidates.into_iter().zip(weights(&validation, fold, &judges(&folds, fold)));
-            let members = weighted.filter_map(|(c, weight)| Some((c?, weight))).collect();
-            work.score(&folds[fold], members)
-        })
-        .collect::<Result<_>>()?;
+    let scored = work.score_folds(&candidates)?;
     let mut pointwise = vec![0.0; table.rows];
     let (mut models, mut figures, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
     for (fold, scored) in folds.iter().zip(scored) {
@@ -144,24 +133,38 @@ pub(super) fn crossfit(
     let marginal = nulls.iter().flat_map(PairedNull::marginal).collect();
     let all = [ScoreBlock::Paired { first: 0, joint, marginal }];
     let lower_bound = Readout::DonskerVaradhan.read(Link::Identity, Scores(&all)).0;
+    let freedom = table.degrees_of_freedom();
     let independence =
-        IndependenceTest::new(&nulls, plan.permutations, table.freedom(), plan.seed, progress)?;
+        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?;
     Ok(CrossFit { models, folds: figures, race, pointwise, independence, lower_bound })
 }
 
-/// The folds whose validation rows may decide how this fold's test rows are scored: those that hold
-/// none of these.
-fn judges(folds: &[Fold], fold: usize) -> Vec<usize> {
-    let own = |row: &u32| folds[fold].test.binary_search(row).is_ok();
-    (0..folds.len()).filter(|&other| !folds[other].validation.iter().any(own)).collect()
+/// Returns the folds whose validation rows may decide how this fold's test rows are scored: those
+/// that hold none of these test rows.
+fn folds_without_rows_of(folds: &[Fold], fold: usize) -> Vec<usize> {
+    let is_tested = |row: &u32| folds[fold].test.binary_search(row).is_ok();
+    (0..folds.len()).filter(|&other| !folds[other].validation.iter().any(is_tested)).collect()
 }
 
-/// Multiply-adds of one training, in millions.
-fn units(recipe: &Recipe, columns: usize) -> u64 {
+/// Returns the cost of one training in millions of multiply-adds.
+fn training_cost(recipe: &CriticRecipe, columns: usize) -> u64 {
     let widths: Vec<usize> =
         [columns + 2].into_iter().chain(recipe.hidden.iter().copied()).chain([1]).collect();
     let row: usize = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
     (recipe.steps * recipe.batch * 6) as u64 * row as u64 / 1_000_000
+}
+
+/// Adds a training's steps to the progress of the estimate.
+struct StepCounter<'a> {
+    progress: &'a dyn Progress,
+    /// The cost of a step.
+    units: u64,
+}
+
+impl Observer for StepCounter<'_> {
+    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
+        self.progress.advance(self.units)
+    }
 }
 
 struct ScoredFold {
@@ -171,55 +174,45 @@ struct ScoredFold {
     null: PairedNull,
 }
 
+/// The log ratios of a fold's rows and pairs by all its members.
+struct FoldRatios {
+    members: Vec<Member>,
+    figures: Vec<MemberFigures>,
+    /// Of test rows, then training rows, then the pairs of the null distribution.
+    ratios: Vec<f32>,
+}
+
 struct Work<'a> {
     table: Table<'a>,
     plan: &'a EstimatePlan,
     estimator: &'a Estimator,
     folds: &'a [Fold],
-    /// The portfolio's, sized for this many rows.
-    recipes: Vec<Recipe>,
+    /// The recipes of the portfolio, adapted to the number of rows.
+    recipes: Vec<CriticRecipe>,
+    engine: &'a dyn Engine,
     progress: &'a dyn Progress,
 }
 
 impl Work<'_> {
-    /// The race, then the finalists on all folds: every fold's candidates in the same order, with
-    /// nothing for one that diverged, and how the race went.
+    /// Runs the race, then the finalists on all folds. Returns every fold's candidates in the same
+    /// order, and the result of the race.
     fn train(&self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
         let finalists = portfolio.finalists.clamp(1, recipes);
         let race_folds =
             if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
-        let jobs = |folds: Range<usize>, recipes: &[usize]| -> Vec<Job> {
-            let of_fold = |fold| recipes.iter().map(move |&recipe| Job { fold, recipe });
-            folds.flat_map(of_fold).collect()
-        };
-        let every: Vec<usize> = (0..recipes).collect();
-        let columns = self.table.x.len() + self.table.y.len();
-        let cost: Vec<u64> = self.recipes.iter().map(|recipe| units(recipe, columns)).collect();
-        let dearest = cost.iter().max().copied().unwrap_or(0);
-        let trainings_later = finalists * (all_folds - race_folds);
-        self.progress
-            .begin(cost.iter().sum::<u64>() * race_folds as u64 + dearest * trainings_later as u64);
+        let every_recipe: Vec<usize> = (0..recipes).collect();
+        self.begin_progress(race_folds, finalists * (all_folds - race_folds));
 
-        let raced = self.run(&jobs(0..race_folds, &every))?;
-        let mut standing: Vec<(usize, f64)> = every
-            .iter()
-            .map(|&recipe| {
-                let values = raced.iter().filter(|(job, _)| job.recipe == recipe);
-                let sum = values
-                    .map(|(_, c)| c.as_ref().map_or(f64::NEG_INFINITY, |c| c.fitted.validation))
-                    .sum::<f64>();
-                (recipe, sum / race_folds as f64)
-            })
-            .collect();
-        standing.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let raced = self.run(&jobs(0..race_folds, &every_recipe))?;
+        let standing = standing(&raced, recipes, race_folds);
         let chosen: Vec<usize> = standing[..finalists].iter().map(|(recipe, _)| *recipe).collect();
-        let later = jobs(race_folds..all_folds, &chosen);
+        let later = self.run(&jobs(race_folds..all_folds, &chosen))?;
 
         let mut candidates: Vec<FoldCandidates> =
             (0..all_folds).map(|_| (0..finalists).map(|_| None).collect()).collect();
-        for (job, candidate) in raced.into_iter().chain(self.run(&later)?) {
+        for (job, candidate) in raced.into_iter().chain(later) {
             if let Some(place) = chosen.iter().position(|&recipe| recipe == job.recipe) {
                 candidates[job.fold][place] = candidate;
             }
@@ -236,91 +229,115 @@ impl Work<'_> {
         Ok((candidates, race.collect()))
     }
 
-    /// Trains; nothing comes of what diverged from the start.
+    /// Announces the cost of all trainings; those after the race are counted at the highest cost.
+    fn begin_progress(&self, race_folds: usize, later_trainings: usize) {
+        let columns = self.table.x.len() + self.table.y.len();
+        let costs: Vec<u64> =
+            self.recipes.iter().map(|recipe| training_cost(recipe, columns)).collect();
+        let max_cost = costs.iter().max().copied().unwrap_or(0);
+        let race_cost = costs.iter().sum::<u64>() * race_folds as u64;
+        self.progress.begin(race_cost + max_cost * later_trainings as u64);
+    }
+
+    /// Runs trainings. The candidate is `None` if the objective was never finite.
     fn run(&self, jobs: &[Job]) -> Result<Vec<(Job, Option<Candidate>)>> {
-        let Table { x, y, .. } = self.table;
-        jobs.par_iter()
-            .map(|job| {
-                let Job { fold, recipe: index } = *job;
-                let recipe = &self.recipes[index];
-                let Fold { train, validation, .. } = &self.folds[fold];
-                let map = InputMap::fit(recipe, x, y, train);
-                let train = thinned(train, MOST_ROWS_TO_LEARN);
-                let validation = thinned(validation, MOST_ROWS_TO_VALIDATE);
-                let inputs = map.apply(x, y, &[train.as_slice(), &validation].concat());
-                let step = units(recipe, x.len() + y.len()) / recipe.steps.max(1) as u64;
-                let tick = || advance(self.progress, step);
-                let seed = self.plan.seed ^ (fold as u64) << 32 ^ (index as u64) << 40;
-                let fitted = fit(&inputs, train.len(), recipe, self.estimator, seed, &tick)?;
-                Ok((*job, fitted.map(|fitted| Candidate { recipe: index, map, fitted })))
+        let sources =
+            run_jobs(self.engine.threads(), jobs.len(), |index, _| self.rows(jobs[index]));
+        let trainings: Vec<Training> = jobs
+            .iter()
+            .zip(&sources)
+            .map(|(job, source)| {
+                let seed = self.plan.seed ^ (job.fold as u64) << 32 ^ (job.recipe as u64) << 40;
+                self.recipes[job.recipe].training(self.estimator, source.train.len(), seed)
+            })
+            .collect();
+        let tasks: Vec<Task> = jobs
+            .iter()
+            .zip(trainings.iter().zip(&sources))
+            .map(|(job, (training, source))| Task {
+                training,
+                source,
+                steps: self.recipes[job.recipe].steps,
+            })
+            .collect();
+        let columns = self.table.x.len() + self.table.y.len();
+        let observer = |index: usize| -> Box<dyn Observer + '_> {
+            let recipe = &self.recipes[jobs[index].recipe];
+            let units = training_cost(recipe, columns) / recipe.steps.max(1) as u64;
+            Box::new(StepCounter { progress: self.progress, units })
+        };
+        let outcomes = self.engine.execute(&tasks, &observer);
+        drop(tasks);
+        let finished = jobs.iter().zip(sources).zip(outcomes);
+        finished
+            .map(|((job, source), outcome)| {
+                let outcome = outcome?;
+                if outcome.ending == Ending::Stopped {
+                    return Err(Error::Interrupted);
+                }
+                let candidate = outcome.best.map(|best| Candidate {
+                    recipe: job.recipe,
+                    map: source.map,
+                    best,
+                });
+                Ok((*job, candidate))
             })
             .collect()
     }
 
-    /// Makes one model of a fold's candidates and scores the fold's rows with it.
-    fn score(&self, fold: &Fold, candidates: Vec<(Candidate, f64)>) -> Result<ScoredFold> {
-        let Table { x, y, rows } = self.table;
-        let null_rows = MOST_NULL_ROWS / self.folds.len();
-        let mut null = self.null_pairs(fold, null_rows);
-        let mut rng = stream(self.plan.seed, Purpose::Rows, 1, 0);
-        let train: Vec<u32> = fold.train.sample(&mut rng, MOST_TRAIN_ROWS).copied().collect();
-        // Inputs are made of the rows that are needed; pairs are named by their places among them.
-        let used = [fold.test.as_slice(), &train].concat();
-        let mut place = vec![0u32; rows];
-        for (at, &row) in (0u32..).zip(&used) {
-            place[row as usize] = at;
+    /// Returns the rows of a training, with the maps of its recipe fitted to them.
+    fn rows(&self, job: Job) -> TableRows<'_> {
+        let Table { x, y, .. } = self.table;
+        let Fold { train, validation, .. } = &self.folds[job.fold];
+        TableRows {
+            x,
+            y,
+            map: InputMap::fit(&self.recipes[job.recipe], x, y, train),
+            train: thinned(train, MAX_TRAINING_ROWS),
+            validation: thinned(validation, MAX_VALIDATION_ROWS),
         }
-        let itself = (0..used.len() as u32).map(|at| (at, at));
-        let pairs: Vec<(u32, u32)> = itself
-            .chain(null.pairs.iter().map(|&(i, j)| (place[i as usize], place[j as usize])))
-            .collect();
+    }
 
-        let mut ratios = vec![0f32; pairs.len()];
-        let mut model = FoldModel { members: Vec::new(), offset: 0.0 };
-        let mut figures = Vec::new();
-        for (candidate, weight) in candidates {
-            let Candidate { recipe, map, fitted } = candidate;
-            let recipe = self.recipes[recipe].clone();
-            let mut of_member = MemberFigures {
-                recipe: recipe.name.clone(),
-                weight,
-                mi_nats: None,
-                step: fitted.step,
-                validation: fitted.validation,
-                curve: fitted.curve,
-            };
-            if weight == 0.0 {
-                figures.push(of_member);
-                continue;
-            }
-            let member = Member { recipe, map, parameters: fitted.parameters, weight };
-            let inputs = member.map.apply(x, y, &used);
-            advance(self.progress, 0)?;
-            let own = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
-            of_member.mi_nats = Some(mean_and_variance(&own[..fold.test.len()]).0);
-            figures.push(of_member);
-            for (sum, own) in ratios.iter_mut().zip(own) {
-                *sum += weight as f32 * own;
-            }
-            model.members.push(member);
-        }
+    /// Combines each fold's candidates into one model and scores the fold's rows with it.
+    fn score_folds(&self, candidates: &[FoldCandidates]) -> Result<Vec<ScoredFold>> {
+        let validation: Vec<Vec<Option<f64>>> = candidates
+            .iter()
+            .map(|fold| fold.iter().map(|c| Some(c.as_ref()?.best.validation)).collect())
+            .collect();
+        let scored = run_jobs(self.engine.threads(), candidates.len(), |fold, _| {
+            let weights = weights(&validation, fold, &folds_without_rows_of(self.folds, fold));
+            let weighted = candidates[fold].iter().zip(weights);
+            let members: Vec<(&Candidate, f64)> =
+                weighted.filter_map(|(c, weight)| Some((c.as_ref()?, weight))).collect();
+            self.score_fold(&self.folds[fold], &members)
+        });
+        scored.into_iter().collect()
+    }
+
+    fn score_fold(&self, fold: &Fold, candidates: &[(&Candidate, f64)]) -> Result<ScoredFold> {
+        let mut null = self.null_pairs(fold, MAX_NULL_ROWS / self.folds.len());
+        let mut rng = stream(self.plan.seed, Purpose::Rows, 1, 0);
+        let train: Vec<u32> =
+            fold.train.sample(&mut rng, MAX_SCORED_TRAINING_ROWS).copied().collect();
+        let FoldRatios { members, figures, mut ratios } =
+            self.score_pairs(fold, &train, &null.pairs, candidates)?;
         let rest = ratios.split_off(fold.test.len());
         let (train_ratios, null_ratios) = rest.split_at(train.len());
         null.ratios = null_ratios.to_vec();
+
         let (plain, variance) = mean_and_variance(&ratios);
         let mean = match self.estimator.readout() {
             Readout::Plain => plain,
             readout => read(readout, &ratios, &null),
         };
+        if !mean.is_finite() {
+            return Err(Error::Diverged { estimator: self.estimator.to_string() });
+        }
         let offset = plain - mean;
         if offset != 0.0 {
-            model.offset = offset;
             for ratio in ratios.iter_mut().chain(&mut null.ratios) {
                 *ratio -= offset as f32;
             }
-        }
-        if !mean.is_finite() {
-            return Err(Error::Diverged { estimator: self.estimator.to_string() });
         }
         Ok(ScoredFold {
             figures: FoldFigures {
@@ -334,28 +351,82 @@ impl Work<'_> {
                 train_mi_nats: mean_and_variance(train_ratios).0 - offset,
                 members: figures,
             },
-            model,
+            model: FoldModel { members, offset },
             test: ratios,
             null,
         })
     }
 
-    /// The pairs that the fold's null distribution needs, and what decides where critics are
-    /// silent: a Gaussian copula that keeps every correlation, however small.
-    fn null_pairs(&self, fold: &Fold, most: usize) -> PairedNull {
+    /// Scores the test rows, some training rows and the pairs of the null distribution with every
+    /// candidate, and sums the log ratios by weight.
+    fn score_pairs(
+        &self,
+        fold: &Fold,
+        train: &[u32],
+        null_pairs: &[(u32, u32)],
+        candidates: &[(&Candidate, f64)],
+    ) -> Result<FoldRatios> {
+        let Table { x, y, rows } = self.table;
+        // Inputs are computed for the rows that are needed; pairs refer to places among them.
+        let used = [fold.test.as_slice(), train].concat();
+        let mut place = vec![0u32; rows];
+        for (at, &row) in (0u32..).zip(&used) {
+            place[row as usize] = at;
+        }
+        let joint = (0..used.len() as u32).map(|at| (at, at));
+        let null = null_pairs.iter().map(|&(i, j)| (place[i as usize], place[j as usize]));
+        let pairs: Vec<(u32, u32)> = joint.chain(null).collect();
+
+        let mut sums = FoldRatios {
+            members: Vec::new(),
+            figures: Vec::new(),
+            ratios: vec![0f32; pairs.len()],
+        };
+        for &(candidate, weight) in candidates {
+            let recipe = self.recipes[candidate.recipe].clone();
+            let mut figures = MemberFigures {
+                recipe: recipe.name.clone(),
+                weight,
+                mi_nats: None,
+                step: candidate.best.step,
+                validation: candidate.best.validation,
+                curve: candidate.best.curve.clone(),
+            };
+            if weight > 0.0 {
+                let (map, parameters) = (candidate.map.clone(), candidate.best.parameters.clone());
+                let member = Member { recipe, map, parameters, weight };
+                let inputs = member.map.apply(x, y, &used);
+                advance(self.progress, 0)?;
+                let own = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
+                figures.mi_nats = Some(mean_and_variance(&own[..fold.test.len()]).0);
+                for (sum, own) in sums.ratios.iter_mut().zip(own) {
+                    *sum += weight as f32 * own;
+                }
+                sums.members.push(member);
+            }
+            sums.figures.push(figures);
+        }
+        Ok(sums)
+    }
+
+    /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the same
+    /// ratio, ties are broken by a Gaussian copula that keeps every correlation, however small.
+    fn null_pairs(&self, fold: &Fold, max_rows: usize) -> PairedNull {
         let Table { x, y, .. } = self.table;
         let mut null = match self.plan.order {
             RowOrder::Exchangeable => {
                 let mut test = fold.test.clone();
                 test.shuffle(&mut stream(self.plan.seed, Purpose::Null, 0, 0));
-                test.truncate(most);
+                test.truncate(max_rows);
                 let block = match self.estimator.readout() {
                     Readout::InfoNce => INFO_NCE_BLOCK,
                     _ => BLOCK,
                 };
                 PairedNull::within_blocks(&cut(&test, block))
             }
-            RowOrder::Series { gap } => PairedNull::shifts(&fold.test, gap, most, self.plan.seed),
+            RowOrder::Series { gap } => {
+                PairedNull::shifts(&fold.test, gap, max_rows, self.plan.seed)
+            }
         };
         let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false);
         if let Some(gaussian) = gaussian {
@@ -371,6 +442,32 @@ impl Work<'_> {
     }
 }
 
+/// Returns the trainings of these recipes on these folds, fold by fold.
+fn jobs(folds: Range<usize>, recipes: &[usize]) -> Vec<Job> {
+    let on_fold = |fold| recipes.iter().map(move |&recipe| Job { fold, recipe });
+    folds.flat_map(on_fold).collect()
+}
+
+/// Returns every recipe with its mean held-out objective in the race, best first.
+fn standing(
+    raced: &[(Job, Option<Candidate>)],
+    recipes: usize,
+    race_folds: usize,
+) -> Vec<(usize, f64)> {
+    let mut standing: Vec<(usize, f64)> = (0..recipes)
+        .map(|recipe| {
+            let values = raced.iter().filter(|(job, _)| job.recipe == recipe);
+            let sum = values
+                .map(|(_, c)| c.as_ref().map_or(f64::NEG_INFINITY, |c| c.best.validation))
+                .sum::<f64>();
+            (recipe, sum / race_folds as f64)
+        })
+        .collect();
+    standing.sort_by(|a, b| b.1.total_cmp(&a.1));
+    standing
+}
+
+/// Returns the mean and the unbiased variance.
 pub(super) fn mean_and_variance(values: &[f32]) -> (f64, f64) {
     let n = values.len().max(1) as f64;
     let mean = values.iter().map(|v| f64::from(*v)).sum::<f64>() / n;

@@ -1,14 +1,14 @@
-//! From columns to what a critic sees: scaled inputs and a reference log ratio.
+//! Maps from columns to the inputs of a critic: scaled features and a reference log ratio.
 
-use super::recipe::{Recipe, ReferenceKind};
+use super::recipe::{CriticRecipe, ReferenceKind};
 use super::scaling::{Scaling, SideScaler};
 use crate::baseline::CanonicalModel;
-use crate::critic::Reference;
+use crate::critic::{Inputs, Reference};
 use crate::data::Column;
 use serde::{Deserialize, Serialize};
 
-/// Rows beyond these add nothing to the precision of quantiles and correlations that matters here.
-const MOST_ROWS_TO_FIT: usize = 100_000;
+/// More rows would not make quantiles and correlations noticeably more precise.
+const MAX_ROWS_TO_FIT: usize = 100_000;
 
 /// The maps of both sides, fitted on training rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,20 +29,9 @@ pub struct GaussianReference {
     model: CanonicalModel,
 }
 
-/// Rows as the critic sees them.
-pub struct Inputs {
-    /// Inputs from x and from y.
-    pub dims: (usize, usize),
-    /// Row-major inputs from x.
-    pub x: Vec<f32>,
-    /// Row-major inputs from y.
-    pub y: Vec<f32>,
-    /// The reference log ratio.
-    pub reference: Reference,
-}
-
 impl GaussianReference {
-    /// Nothing when one side has no continuous columns. `strict`: see [`CanonicalModel::fit`].
+    /// Fits the model to these rows. Returns `None` if one side has no continuous columns. `strict`: see
+    /// [`CanonicalModel::fit`].
     pub fn fit(
         x: &[Column],
         y: &[Column],
@@ -50,7 +39,7 @@ impl GaussianReference {
         scaling: Scaling,
         strict: bool,
     ) -> Option<Self> {
-        let rows = &thinned(rows, MOST_ROWS_TO_FIT);
+        let rows = &thinned(rows, MAX_ROWS_TO_FIT);
         let x_scaler = SideScaler::plain(x, rows, scaling);
         let y_scaler = SideScaler::plain(y, rows, scaling);
         let (p, q) = (x_scaler.continuous(), y_scaler.continuous());
@@ -67,28 +56,33 @@ impl GaussianReference {
         Some(GaussianReference { x: x_scaler, y: y_scaler, model })
     }
 
-    /// The log ratios of these rows.
+    /// Returns the log ratios of these rows.
     pub fn reference(&self, x: &[Column], y: &[Column], rows: &[u32]) -> Reference {
         self.model.reference(&self.x.apply_continuous(x, rows), &self.y.apply_continuous(y, rows))
     }
 }
 
-/// At most `most` of the rows, evenly spread.
-pub(super) fn thinned(rows: &[u32], most: usize) -> Vec<u32> {
-    rows.iter().copied().step_by(rows.len().div_ceil(most).max(1)).collect()
+/// Returns at most `max` of the rows, evenly spread.
+pub(super) fn thinned(rows: &[u32], max: usize) -> Vec<u32> {
+    rows.iter().copied().step_by(rows.len().div_ceil(max).max(1)).collect()
 }
 
 impl InputMap {
-    /// Whether every map can be used as it is.
+    /// Returns the numbers of inputs from x and from y.
+    pub(super) fn dims(&self) -> (usize, usize) {
+        (self.x.width(), self.y.width())
+    }
+
+    /// Returns whether every map can be used as it is.
     pub(super) fn is_sound(&self) -> bool {
         let reference = self.reference.as_ref();
         let sides = reference.into_iter().flat_map(|gaussian| [&gaussian.x, &gaussian.y]);
         sides.chain([&self.x, &self.y]).all(SideScaler::is_sound)
     }
 
-    /// Fits what the recipe asks for.
-    pub fn fit(recipe: &Recipe, x: &[Column], y: &[Column], rows: &[u32]) -> Self {
-        let thin = thinned(rows, MOST_ROWS_TO_FIT);
+    /// Fits the maps of a recipe to these rows.
+    pub fn fit(recipe: &CriticRecipe, x: &[Column], y: &[Column], rows: &[u32]) -> Self {
+        let thin = thinned(rows, MAX_ROWS_TO_FIT);
         let scaling = match recipe.reference {
             ReferenceKind::None => None,
             ReferenceKind::GaussianCopula => Some(Scaling::Gaussian),
@@ -103,18 +97,13 @@ impl InputMap {
         }
     }
 
-    /// The inputs of these rows.
+    /// Returns the inputs of these rows.
     pub fn apply(&self, x: &[Column], y: &[Column], rows: &[u32]) -> Inputs {
         let reference = self
             .reference
             .as_ref()
             .map(|gaussian| gaussian.reference(x, y, rows))
             .unwrap_or_default();
-        Inputs {
-            dims: (self.x.width(), self.y.width()),
-            x: self.x.apply(x, rows),
-            y: self.y.apply(y, rows),
-            reference,
-        }
+        Inputs { dims: self.dims(), x: self.x.apply(x, rows), y: self.y.apply(y, rows), reference }
     }
 }

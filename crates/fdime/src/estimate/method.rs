@@ -1,29 +1,56 @@
 //! The ways to estimate from finite data.
 
+use crate::divergence::Divergence;
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
 use crate::objective::Estimator;
+use crate::train::AnyEstimator;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// A way to estimate mutual information from finite data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Method {
-    /// GAN-DIME critics from a portfolio of recipes, chosen by held-out loss.
+    /// GAN-DIME critics from a portfolio of recipes, chosen by the held-out objective.
     Auto,
-    /// The same portfolio, trained with another estimator of the library.
-    Critic(Estimator),
+    /// The same portfolio, trained with another estimator.
+    Critic(FiniteDataEstimator),
     /// Canonical correlations of normal scores: exact for Gaussian copulas.
     GaussianCopula,
-    /// Canonical correlations of the values themselves: exact for Gaussians.
+    /// Canonical correlations of the values: exact for Gaussians.
     Cca,
     /// Nearest neighbours, maximum norm.
     Ksg,
 }
 
+/// An estimator with the identity link, so that a critic can start from a reference log ratio and learn
+/// the difference. Its name alone determines it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FiniteDataEstimator(Estimator);
+
+impl TryFrom<Estimator> for FiniteDataEstimator {
+    type Error = Error;
+
+    /// Takes an estimator with any link, which is replaced. The readout must be the one that its name
+    /// stands for.
+    fn try_from(estimator: Estimator) -> Result<Self> {
+        let named: Estimator = estimator.name().parse()?;
+        if estimator.readout() != named.readout() {
+            return Err(Error::Incompatible {
+                parameter: "estimator",
+                value: estimator.to_string(),
+                other: "finite data".into(),
+                reason: "the readout must be the one that its name stands for".into(),
+            });
+        }
+        Ok(FiniteDataEstimator(estimator.with_link(Link::Identity)))
+    }
+}
+
 impl Method {
-    /// Name and description of the methods that are no estimators of the library.
+    /// Name and description of the methods that are not estimators of the library.
     pub const NAMES: [(&'static str, &'static str); 4] = [
         ("auto", "GAN-DIME, recipe chosen per data set by held-out loss"),
         ("copula", "Gaussian copula: canonical correlations of normal scores"),
@@ -31,17 +58,16 @@ impl Method {
         ("ksg", "nearest neighbours (KSG), maximum norm"),
     ];
 
-    /// Whether it looks at numbers alone and passes over categories.
+    /// Returns whether it uses numbers only and ignores categories.
     pub(super) fn needs_numbers(&self) -> bool {
         matches!(self, Method::GaussianCopula | Method::Cca | Method::Ksg)
     }
 
-    /// The estimator that critics are trained with. On finite data its link is the identity, so that
-    /// a critic can start from a reference log ratio and learn what is left.
-    pub fn estimator(&self) -> Result<Estimator> {
+    /// Returns the estimator that critics are trained with.
+    pub fn estimator(&self) -> Estimator {
         match self {
-            Method::Critic(estimator) => Ok(estimator.clone()),
-            _ => "gan-dime".parse(),
+            Method::Critic(estimator) => estimator.0.clone(),
+            _ => Estimator::f_dime(Divergence::Gan),
         }
     }
 }
@@ -50,7 +76,7 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Method::Auto => f.write_str("auto"),
-            Method::Critic(estimator) => f.write_str(estimator.name()),
+            Method::Critic(estimator) => f.write_str(estimator.0.name()),
             Method::GaussianCopula => f.write_str("copula"),
             Method::Cca => f.write_str("cca"),
             Method::Ksg => f.write_str("ksg"),
@@ -67,13 +93,13 @@ impl FromStr for Method {
             "copula" => Ok(Method::GaussianCopula),
             "cca" => Ok(Method::Cca),
             "ksg" => Ok(Method::Ksg),
+            AnyEstimator::NJEE => {
+                let expected = "it needs fresh samples at every step; for tables there are auto, \
+                                ksg, gan-dime and more";
+                Err(invalid("estimator", name, expected))
+            }
             _ => match name.parse::<Estimator>() {
-                Ok(estimator) if !estimator.has_critic() => {
-                    let expected = "it needs fresh samples at every step; for tables there are auto, \
-                                    ksg, gan-dime and more";
-                    Err(invalid("estimator", name, expected))
-                }
-                Ok(estimator) => Ok(Method::Critic(estimator.with_link(Link::Identity))),
+                Ok(estimator) => estimator.try_into().map(Method::Critic),
                 Err(Error::UnknownName { suggestion: None, .. }) => {
                     let known = Method::NAMES.map(|(name, _)| name);
                     Err(unknown_name("estimator", name, known))
@@ -101,6 +127,7 @@ impl From<Method> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Readout;
 
     #[test]
     fn names_round_trip() {
@@ -110,5 +137,14 @@ mod tests {
         let error = |name: &str| name.parse::<Method>().unwrap_err().to_string();
         assert_eq!(error("kssg"), "unknown estimator 'kssg'; did you mean 'ksg'?");
         assert!(error("gan-dmie").contains("gan-dime"));
+    }
+
+    #[test]
+    fn a_method_is_what_its_name_says() {
+        let kl: Estimator = "kl-dime".parse().unwrap();
+        let method = Method::Critic(kl.clone().try_into().unwrap());
+        assert_eq!(method, "kl-dime".parse().unwrap());
+        assert_eq!(method.estimator().link(), Link::Identity);
+        assert!(FiniteDataEstimator::try_from(kl.with_readout(Readout::Nwj)).is_err());
     }
 }

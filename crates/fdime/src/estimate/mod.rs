@@ -3,39 +3,38 @@
 //! Rows are cut into folds. For each fold critics are trained on most of the other rows and stopped
 //! by the rest of them; the fold's own rows, which nothing has seen, are then scored, and the mean of
 //! their log ratios is the estimate. What the critics look like is chosen per data set, from a
-//! portfolio of [`Recipe`]s, by the loss on rows held out from training.
+//! portfolio of [`CriticRecipe`]s, by the loss on rows held out from training.
 
 mod combine;
 mod crossfit;
 mod finding;
-mod fit;
 mod folds;
 mod independence;
 mod inputs;
+mod matrix;
 mod method;
 mod model;
 mod multiple;
-mod pair;
 mod plan;
 mod progress;
 mod recipe;
 mod result;
 mod saved;
 mod scaling;
+mod table_rows;
 mod verdict;
 
 pub use finding::{Finding, short_p};
-pub use fit::{CurvePoint, Fitted};
 pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
-pub use inputs::{GaussianReference, InputMap, Inputs};
-pub use method::Method;
+pub use inputs::{GaussianReference, InputMap};
+pub use matrix::{MatrixHeading, MatrixJournal, PairEstimate, PairRecord};
+pub use method::{FiniteDataEstimator, Method};
 pub use model::{FoldModel, Member};
 pub use multiple::benjamini_hochberg;
-pub use pair::PairFinding;
 pub use plan::{Effort, EstimatePlan};
-pub use progress::{Progress, Unwatched};
-pub use recipe::{Portfolio, Recipe, ReferenceKind};
+pub use progress::{NoProgress, Progress};
+pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
 pub use result::{Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry};
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
@@ -43,6 +42,7 @@ pub use verdict::{Reason, Reliability, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};
 use crate::data::{Column, Values};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::nats::Nats;
 use crate::random::{Purpose, stream};
@@ -68,7 +68,8 @@ const NORMAL_QUANTILE: f64 = 1.959_963_985;
 ///
 /// ```
 /// use fdime::data::{Column, Values};
-/// use fdime::estimate::{Effort, EstimatePlan, Method, Unwatched, estimate};
+/// use fdime::CpuEngine;
+/// use fdime::estimate::{Effort, EstimatePlan, Method, NoProgress, estimate};
 ///
 /// let column = |name: &str, values: Vec<f64>| Column {
 ///     name: name.into(),
@@ -77,7 +78,8 @@ const NORMAL_QUANTILE: f64 = 1.959_963_985;
 /// let x: Vec<f64> = (0..400).map(|k| f64::from(k * 37 % 400)).collect();
 /// let y = x.iter().enumerate().map(|(k, x)| x + 60.0 * (k as f64).sin()).collect();
 /// let plan = EstimatePlan::new(Method::GaussianCopula, Effort::Default);
-/// let result = estimate(&[column("x", x)], &[column("y", y)], &plan, &Unwatched)?;
+/// let (x, y) = ([column("x", x)], [column("y", y)]);
+/// let result = estimate(&x, &y, &plan, &CpuEngine::new(0), &NoProgress)?;
 /// assert!(result.mi.0 > 0.5 && result.independence.unwrap().p_value < 0.01);
 /// # Ok::<(), fdime::Error>(())
 /// ```
@@ -85,6 +87,7 @@ pub fn estimate(
     x: &[Column],
     y: &[Column],
     plan: &EstimatePlan,
+    engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
     let rows = x.first().map_or(0, Column::len);
@@ -99,9 +102,9 @@ pub fn estimate(
         });
     }
     if plan.method == Method::Ksg {
-        return nearest_neighbours(table, plan, progress);
+        return nearest_neighbours(table, plan, engine.threads(), progress);
     }
-    let fit = crossfit(table, plan, progress)?;
+    let fit = crossfit(table, plan, engine, progress)?;
     let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
     let lower_bound = fit.lower_bound;
     let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order);
@@ -112,7 +115,7 @@ pub fn estimate(
         hidden: hidden(table),
         most: entropy_bound(x, y, rows).map_or(f64::INFINITY, |(_, bound)| bound),
     };
-    let baselines = baselines(table);
+    let baselines = baselines(table, engine.threads());
     let verdict = Verdict::new(&Evidence {
         x,
         y,
@@ -175,7 +178,7 @@ impl Uncertainty {
 /// and q numbers 2 n I is chi-squared with p q degrees of freedom: this is its mean and two standard
 /// deviations.
 fn hidden(table: Table) -> f64 {
-    let freedom = table.freedom();
+    let freedom = table.degrees_of_freedom();
     (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
 }
 
@@ -236,7 +239,7 @@ fn normal_scores(table: Table, most: usize) -> [(Vec<f32>, usize); 2] {
 }
 
 /// What classical estimators say of the continuous columns.
-fn baselines(table: Table) -> Baselines {
+fn baselines(table: Table, threads: usize) -> Baselines {
     let [(x, x_dim), (y, y_dim)] = normal_scores(table, BASELINE_ROWS);
     if x_dim == 0 || y_dim == 0 {
         return Baselines::default();
@@ -251,7 +254,7 @@ fn baselines(table: Table) -> Baselines {
         let [(x, _), (y, _)] = normal_scores(table, KSG_ROWS);
         let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
         // These rows are few enough not to ask.
-        ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, &|| Ok(())).map(|local| ksg_mean(&local))
+        ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &|| Ok(())).map(|local| ksg_mean(&local))
     });
     let ksg_nats = neighbours.and_then(Result::ok);
     Baselines { gaussian_copula_nats: Some(copula), ksg_nats }
@@ -277,13 +280,14 @@ fn has_numbers(columns: &[Column]) -> bool {
 fn nearest_neighbours(
     table: Table,
     plan: &EstimatePlan,
+    threads: usize,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
     let [(x, x_dim), (y, y_dim)] = normal_scores(table, usize::MAX);
     let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
     progress.begin(table.rows as u64);
     let tick = || progress::advance(progress, 1);
-    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, &tick)?;
+    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &tick)?;
     let unclipped = ksg_mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], plan.order);
     let hidden = hidden(table);

@@ -1,9 +1,8 @@
 //! A trained model: what gives every pair of rows a log density ratio.
 
-use super::fit::critic_plan;
-use super::inputs::{InputMap, Inputs};
-use super::recipe::Recipe;
-use crate::critic::PairScorer;
+use super::inputs::InputMap;
+use super::recipe::CriticRecipe;
+use crate::critic::{Inputs, PairScorer};
 use crate::data::Column;
 use crate::objective::Estimator;
 
@@ -11,7 +10,7 @@ use crate::objective::Estimator;
 #[derive(Clone, Debug)]
 pub struct Member {
     /// How it was made.
-    pub recipe: Recipe,
+    pub recipe: CriticRecipe,
     /// From columns to inputs.
     pub map: InputMap,
     /// The network's parameters.
@@ -39,7 +38,7 @@ impl Member {
         inputs: &Inputs,
         pairs: impl Iterator<Item = (u32, u32)>,
     ) -> Vec<f32> {
-        let (plan, _) = critic_plan(estimator, &self.recipe);
+        let plan = self.recipe.learner(estimator).critic;
         let mut scores =
             PairScorer::new(&plan, inputs.dims).scores(&self.parameters, inputs, pairs);
         scores.iter_mut().for_each(|score| *score = estimator.link().log_ratio(*score));

@@ -2,7 +2,7 @@
 
 use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
-use super::recipe::{Portfolio, Recipe};
+use super::recipe::{CriticRecipe, Portfolio};
 use crate::error::{Error, Result, invalid};
 use crate::objective::Readout;
 use serde::{Deserialize, Serialize};
@@ -72,14 +72,9 @@ pub struct EstimatePlan {
 impl EstimatePlan {
     /// The plan for a method and an effort.
     pub fn new(method: Method, effort: Effort) -> Self {
-        let portfolio = match method {
-            Method::GaussianCopula => Portfolio::single(Recipe::gaussian_copula()),
-            Method::Cca => Portfolio::single(Recipe::cca()),
-            _ => Portfolio::new(effort),
-        };
         EstimatePlan {
+            portfolio: classical_portfolio(&method).unwrap_or_else(|| Portfolio::new(effort)),
             method,
-            portfolio,
             folds: 5,
             order: RowOrder::Exchangeable,
             permutations: 999,
@@ -102,13 +97,21 @@ impl EstimatePlan {
         if self.portfolio.recipes.is_empty() {
             return Err(invalid("recipes", "[]", "at least one recipe"));
         }
+        if classical_portfolio(&self.method).is_some_and(|expected| expected != self.portfolio) {
+            return Err(Error::Incompatible {
+                parameter: "estimator",
+                value: self.method.to_string(),
+                other: "these recipes".into(),
+                reason: "it trains nothing and has one recipe of its own".into(),
+            });
+        }
         let RowOrder::Series { gap } = self.order else { return Ok(()) };
         let most = largest_gap(rows, self.folds).unwrap_or(0);
         if gap > most {
             let expected = format!("at most {most} for {} folds of {rows} rows", self.folds);
             return Err(invalid("blocks", gap, expected));
         }
-        if self.method.estimator()?.readout() == Readout::InfoNce {
+        if self.method.estimator().readout() == Readout::InfoNce {
             return Err(Error::Incompatible {
                 parameter: "estimator",
                 value: self.method.to_string(),
@@ -117,5 +120,15 @@ impl EstimatePlan {
             });
         }
         Ok(())
+    }
+}
+
+/// Returns the portfolio of a method that trains nothing; `None` for those that train critics and for
+/// nearest neighbours, which ignore it.
+fn classical_portfolio(method: &Method) -> Option<Portfolio> {
+    match method {
+        Method::GaussianCopula => Some(Portfolio::single(CriticRecipe::gaussian_copula())),
+        Method::Cca => Some(Portfolio::single(CriticRecipe::cca())),
+        _ => None,
     }
 }

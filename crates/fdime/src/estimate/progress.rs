@@ -1,20 +1,20 @@
-//! How far an estimate has come.
+//! The progress of an estimate.
 
 use crate::error::{Error, Result};
 use std::ops::ControlFlow;
 
 /// Follows an estimate and can end it.
 pub trait Progress: Sync {
-    /// There are this many units of work in all (about a million multiply-adds each).
+    /// Announces the work of the whole estimate, in units of about a million multiply-adds.
     fn begin(&self, total: u64);
-    /// So many more are done.
+    /// Reports work done. `Break` ends the estimate.
     fn advance(&self, units: u64) -> ControlFlow<()>;
 }
 
-/// Follows nothing.
-pub struct Unwatched;
+/// Ignores progress.
+pub struct NoProgress;
 
-impl Progress for Unwatched {
+impl Progress for NoProgress {
     fn begin(&self, _total: u64) {}
 
     fn advance(&self, _units: u64) -> ControlFlow<()> {
@@ -22,7 +22,7 @@ impl Progress for Unwatched {
     }
 }
 
-/// [`Progress::advance`] as a result.
+/// Reports work done; returns [`Error::Interrupted`] if the estimate should end.
 pub(super) fn advance(progress: &dyn Progress, units: u64) -> Result<()> {
     match progress.advance(units) {
         ControlFlow::Continue(()) => Ok(()),

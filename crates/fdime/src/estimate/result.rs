@@ -1,10 +1,10 @@
 //! What comes out of an estimate.
 
-use super::fit::CurvePoint;
 use super::independence::IndependenceTest;
 use super::model::FoldModel;
 use super::verdict::Verdict;
 use crate::nats::Nats;
+use crate::train::CurvePoint;
 use serde::{Deserialize, Serialize};
 
 /// A mutual information with its uncertainty and everything that speaks for and against it.

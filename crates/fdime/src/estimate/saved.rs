@@ -4,11 +4,11 @@
 use super::inputs::InputMap;
 use super::model::{FoldModel, Member};
 use super::plan::EstimatePlan;
-use super::recipe::Recipe;
+use super::recipe::CriticRecipe;
 use super::result::Estimate;
 use crate::data::{Column, Values, without_panic};
 use crate::error::{Error, Result};
-use rayon::prelude::*;
+use crate::parallel::run_jobs;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub struct SavedColumn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SavedMember {
     tensor: String,
-    recipe: Recipe,
+    recipe: CriticRecipe,
     weight: f64,
     map: InputMap,
 }
@@ -232,7 +232,7 @@ impl SavedModel {
                 .collect()
         };
         let (x, y) = (made_up(model.x()), made_up(model.y()));
-        match without_panic(|| model.log_ratios(&x, &y)).map_err(damaged)??.first() {
+        match without_panic(|| model.log_ratios(&x, &y, 1)).map_err(damaged)?.first() {
             Some(ratio) if ratio.is_finite() => Ok(model),
             _ => Err(damaged("it gives no number".into())),
         }
@@ -288,22 +288,21 @@ impl SavedModel {
 
     /// The log ratio of every row of these columns, averaged over the folds' models: new rows are
     /// unseen by all of them.
-    pub fn log_ratios(&self, x: &[Column], y: &[Column]) -> Result<Vec<f64>> {
+    pub fn log_ratios(&self, x: &[Column], y: &[Column], threads: usize) -> Vec<f64> {
         let rows: Vec<u32> = (0..x.first().map_or(0, Column::len) as u32).collect();
-        let estimator = self.description.plan.method.estimator()?;
+        let estimator = self.description.plan.method.estimator();
         // Some rows at a time, so that inputs take little memory however long the table is.
-        let by_chunk: Vec<Vec<f64>> = rows
-            .par_chunks(ROWS_AT_ONCE)
-            .map(|rows| {
-                let mut sums = vec![0.0; rows.len()];
-                for model in &self.models {
-                    let ratios = model.log_ratios(&estimator, x, y, rows);
-                    sums.iter_mut().zip(ratios).for_each(|(sum, l)| *sum += f64::from(l));
-                }
-                sums
-            })
-            .collect();
+        let blocks: Vec<&[u32]> = rows.chunks(ROWS_AT_ONCE).collect();
+        let sums = run_jobs(threads, blocks.len(), |block, _| {
+            let rows = blocks[block];
+            let mut sums = vec![0.0; rows.len()];
+            for model in &self.models {
+                let ratios = model.log_ratios(&estimator, x, y, rows);
+                sums.iter_mut().zip(ratios).for_each(|(sum, l)| *sum += f64::from(l));
+            }
+            sums
+        });
         let count = self.models.len() as f64;
-        Ok(by_chunk.concat().into_iter().map(|sum| sum / count).collect())
+        sums.concat().into_iter().map(|sum| sum / count).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Adam, over gradients that come in parts.
 
-use crate::engine::Workers;
 use crate::error::{Result, invalid};
+use crate::parallel::Workers;
 use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 

@@ -68,8 +68,6 @@ pub enum Cost {
     },
     /// InfoNCE: the mean of ln(e^{l_ii} / mean_j e^{l_ij}) (CPC).
     InfoNce,
-    /// The log-likelihood of NJEE's classifiers, which take the place of a critic.
-    Classifiers,
 }
 
 /// A way to estimate mutual information: cost, link and readout.
@@ -174,32 +172,22 @@ impl Estimator {
         Ok(())
     }
 
-    /// Whether a critic is trained at all: NJEE has classifiers instead, with the hidden layers that
-    /// the plan has for its critic.
-    pub fn has_critic(&self) -> bool {
-        self.cost != Cost::Classifiers
-    }
-
-    /// A fresh objective for batches of this many pairs, if a critic is trained.
-    pub fn objective(&self, counts: PairCounts) -> Result<Box<dyn Objective>> {
-        Ok(match &self.cost {
+    /// A fresh objective for batches of this many pairs.
+    pub fn objective(&self, counts: PairCounts) -> Box<dyn Objective> {
+        match &self.cost {
             Cost::FDivergence(divergence) => {
                 Box::new(f_dime::FDime::new(divergence.clone(), self.link, counts))
             }
             Cost::MovingAverage => Box::new(mine::Mine::new(self.link, counts)),
             Cost::Clipped { tau } => Box::new(smile::Smile::new(*tau, self.link, counts)),
             Cost::InfoNce => Box::new(info_nce::InfoNce::new(self.link, counts)),
-            Cost::Classifiers => {
-                let expected = "one that trains a critic, such as gan-dime";
-                return Err(invalid("estimator", &self.name, expected));
-            }
-        })
+        }
     }
 
     /// A fresh objective's value on the scores of one batch, and its gradient in the same shape.
-    pub fn value_and_gradient(&self, scores: &ScoreBlock) -> Result<(f64, ScoreBlock)> {
+    pub fn value_and_gradient(&self, scores: &ScoreBlock) -> (f64, ScoreBlock) {
         let counts = Scores(std::slice::from_ref(scores)).counts();
-        Ok(value_and_gradient(&mut *self.objective(counts)?, scores))
+        value_and_gradient(&mut *self.objective(counts), scores)
     }
 
     /// The estimate of the mutual information from a batch's scores.
@@ -235,7 +223,6 @@ impl FromStr for Estimator {
             "mine" => return made(Cost::MovingAverage, Readout::DonskerVaradhan),
             "nwj" => return made(Cost::FDivergence(Divergence::Kl), Readout::Nwj),
             "cpc" => return made(Cost::InfoNce, Readout::InfoNce),
-            "njee" => return made(Cost::Classifiers, Readout::Plain),
             _ => {}
         }
         if name.starts_with("f:") {
@@ -372,7 +359,6 @@ mod tests {
             "smile-own-0.7",
             "smile-own-inf",
             "cpc",
-            "njee",
             "f:u*ln(u)",
         ] {
             all.push(name.parse().unwrap());

@@ -1,18 +1,28 @@
-//! Training: the plan, the loop, and what comes out.
+//! Training: what is trained, on which samples, and what is recorded.
+//!
+//! A [`Training`] says what is trained, a [`BatchSource`] where its samples come from. The
+//! [`Trainer`] has the only training loop; an [`Observer`] follows it. A [`RunPlan`] is a training on
+//! the fresh samples of a scenario.
 
-mod log;
-mod njee;
+mod learner;
 mod observer;
+mod outcome;
 mod plan;
-mod recorder;
+mod run_log;
+mod source;
 mod staircase;
 mod trace;
 mod trainer;
+mod training;
 
-pub use log::{LoggedRun, RunLog};
-pub use observer::{Observer, silent};
+pub use learner::{AnyEstimator, CriticLearner, LearnerPlan, NjeePlan};
+pub use observer::{Observer, Observers, silent};
+pub(crate) use outcome::Recorder;
+pub use outcome::{Checkpoint, CurvePoint, Ending, Outcome, StepRecord};
 pub use plan::{RunPlan, Schedule};
-pub(crate) use recorder::Recorder;
+pub use run_log::{LoggedRun, RunLog};
+pub use source::{BatchSource, Batches, HeldOut, Staircase};
 pub use staircase::{StaircaseOptions, StaircasePlan};
-pub use trace::{Ending, LevelSummary, RunsSummary, StepRecord, Trace, summarise_runs};
-pub use trainer::{Setup, Trainer};
+pub use trace::{LevelSummary, RunsSummary, Trace, summarise_runs};
+pub use trainer::Trainer;
+pub use training::{LearningRateSchedule, Training};

@@ -1,14 +1,20 @@
-use super::{StepRecord, Trace};
+use super::{CurvePoint, Outcome, StepRecord};
 use std::ops::ControlFlow;
 
-/// Looks on while a plan is executed. Progress bars, early stopping and Ctrl-C are observers.
+/// Follows a training. Progress bars, Ctrl-C and logs are observers.
 pub trait Observer: Send {
-    /// Called after every step; `Break` ends the run.
+    /// Called after every step. `Break` ends the training.
     fn on_step(&mut self, record: &StepRecord) -> ControlFlow<()>;
 
-    /// Called once, when the run is over, however it ended.
-    fn on_end(&mut self, trace: &Trace) {
-        let _ = trace;
+    /// Called whenever the held-out rows were scored. `Break` ends the training.
+    fn on_check(&mut self, point: &CurvePoint) -> ControlFlow<()> {
+        let _ = point;
+        ControlFlow::Continue(())
+    }
+
+    /// Called once at the end of the training.
+    fn on_end(&mut self, outcome: &Outcome) {
+        let _ = outcome;
     }
 }
 
@@ -18,7 +24,10 @@ impl<F: FnMut(&StepRecord) -> ControlFlow<()> + Send> Observer for F {
     }
 }
 
-/// An observer for every plan of a list that says and stops nothing.
-pub fn silent(_plan: usize) -> Box<dyn Observer> {
+/// Returns the observer of the training with a given index. It is called on the thread that trains.
+pub type Observers<'a> = dyn Fn(usize) -> Box<dyn Observer + 'a> + Sync + 'a;
+
+/// Returns an observer that does nothing, for the training with any index.
+pub fn silent(_index: usize) -> Box<dyn Observer> {
     Box::new(|_: &StepRecord| ControlFlow::Continue(()))
 }

@@ -1,37 +1,27 @@
-use super::njee::Njee;
+use super::source::BatchSource;
+use super::{AnyEstimator, LearnerPlan, Staircase, Training};
 use crate::critic::CriticPlan;
 use crate::error::{Result, invalid};
-use crate::nn::AdamPlan;
-use crate::objective::Estimator;
-use crate::pairing::Pairing;
-use crate::scenario::{Level, PairSource, ScenarioPlan};
+use crate::scenario::{Level, ScenarioPlan};
 use serde::{Deserialize, Serialize};
 
-/// Everything about a run, as plain data: written to a file and run again, it gives the same numbers,
-/// whatever the number of threads. (Other vector units sum in another order: on another kind of
-/// processor, results agree to rounding, which training amplifies. A GPU also draws other random numbers.)
+/// A training on a staircase, as plain data. Written to a file and run again, it gives the same
+/// numbers with any number of threads. On another kind of processor results agree only to rounding,
+/// which training amplifies, because vector units sum in another order; a GPU also draws other random
+/// numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunPlan {
-    /// Where samples come from.
+    /// The distribution of the samples.
     pub scenario: ScenarioPlan,
-    /// Cost, link and readout.
-    pub estimator: Estimator,
-    /// The network.
-    pub critic: CriticPlan,
-    /// How marginal pairs are made.
-    pub pairing: Pairing,
-    /// Joint samples in a step.
-    pub batch: usize,
-    /// What is sampled when.
+    /// What is trained.
+    #[serde(flatten)]
+    pub training: Training,
+    /// The levels and the iterations at each.
     pub schedule: Schedule,
-    /// The optimiser.
-    pub optimizer: AdamPlan,
-    /// The seed of all randomness.
-    pub seed: u64,
 }
 
-/// A staircase: at every level so many iterations, network and optimiser carried on.
+/// The levels of a staircase. Network and optimizer are carried over from level to level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
@@ -41,89 +31,63 @@ pub struct Schedule {
     pub iterations: usize,
 }
 
-/// More would not fit into a trace.
-const MOST_ITERATIONS: usize = 1_000_000_000;
+/// A longer run would not fit into a trace.
+const MAX_ITERATIONS: usize = 1_000_000_000;
 
-/// Bytes of memory that are free, where the system tells.
-fn available_memory() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
+impl Schedule {
+    /// Returns the number of iterations over all levels.
+    pub fn total(&self) -> usize {
+        self.levels.len().saturating_mul(self.iterations)
+    }
+
+    /// Checks that there are levels and iterations, and not too many.
+    pub fn check(&self) -> Result<()> {
+        if self.levels.is_empty() {
+            return Err(invalid("levels", "[]", "at least one level is needed, e.g. 2,4,6,8,10"));
+        }
+        if self.iterations == 0 {
+            return Err(invalid("iterations", 0, "at least one iteration at each level"));
+        }
+        if self.total() > MAX_ITERATIONS {
+            let expected = "a run has at most 10^9 iterations over all levels";
+            return Err(invalid("iterations", self.iterations, expected));
+        }
+        Ok(())
+    }
 }
 
 impl RunPlan {
-    /// The paper's settings: batches of 64, 4000 iterations at each of the scenario's levels,
-    /// Adam with a learning rate of 5e-4, the critic's own pairing.
-    pub fn new(scenario: ScenarioPlan, estimator: Estimator, critic: CriticPlan) -> Self {
+    /// The paper's settings: batches of 64, 4000 iterations at each of the scenario's levels, Adam with
+    /// a learning rate of 5e-4, and the critic's default pairing.
+    pub fn new(
+        scenario: ScenarioPlan,
+        estimator: impl Into<AnyEstimator>,
+        critic: CriticPlan,
+    ) -> Self {
         RunPlan {
-            pairing: critic.kind.default_pairing(),
             schedule: Schedule { levels: scenario.default_levels(), iterations: 4000 },
             scenario,
-            estimator,
-            critic,
-            batch: 64,
-            optimizer: AdamPlan::default(),
-            seed: 0,
+            training: Training::new(LearnerPlan::new(&estimator.into(), &critic)),
         }
     }
 
-    /// The total number of iterations.
-    pub fn iterations(&self) -> usize {
-        self.schedule.levels.len() * self.schedule.iterations
+    /// Returns the source of the samples, or an error if a level does not exist.
+    pub fn staircase(&self) -> Result<Staircase> {
+        Staircase::new(&self.scenario, &self.schedule)
     }
 
-    /// Refuses what cannot be run, naming the parameter.
+    /// Checks that the plan can be run.
+    ///
+    /// # Errors
+    /// The first setting that makes it impossible.
     pub fn check(&self) -> Result<()> {
-        if self.batch < 2 {
-            let expected = "at least 2 samples are needed to pair x with another y";
-            return Err(invalid("batch", self.batch, expected));
-        }
-        if self.batch > u32::MAX as usize {
-            return Err(invalid("batch", self.batch, "a batch holds at most 2^32 - 1 samples"));
-        }
-        if self.schedule.levels.is_empty() {
-            return Err(invalid("levels", "[]", "at least one level is needed, e.g. 2,4,6,8,10"));
-        }
-        if self.schedule.iterations == 0 {
-            return Err(invalid("iterations", 0, "at least one iteration at each level"));
-        }
-        if self.schedule.levels.len().saturating_mul(self.schedule.iterations) > MOST_ITERATIONS {
-            let expected = "a run has at most 10^9 iterations over all levels";
-            return Err(invalid("iterations", self.schedule.iterations, expected));
-        }
-        self.critic.check()?;
-        if self.estimator.has_critic() {
-            self.critic.kind.check_pairing(self.pairing)?;
-            self.estimator.check_pairing(self.pairing)?;
-        }
-        self.optimizer.check()?;
-        self.schedule.levels.iter().try_for_each(|level| {
-            let dims = self.scenario.at(*level)?.dims();
-            if self.estimator.has_critic() { self.critic.check_dims(dims) } else { Ok(()) }
-        })
+        self.training.check()?;
+        self.training.learner.check_dims(self.staircase()?.dims())
     }
 
-    /// Refuses what does not fit into the processor's memory.
+    /// Checks that the plan fits into the memory that is free, where the system reports it.
     pub fn check_memory(&self) -> Result<()> {
-        let Some(&level) = self.schedule.levels.first() else { return Ok(()) };
-        let dims = self.scenario.at(level)?.dims();
-        let needed = match self.estimator.has_critic() {
-            true => self.critic.memory(dims, self.batch, self.pairing),
-            false => Njee::memory(&self.critic, dims, self.batch),
-        };
-        match available_memory() {
-            Some(available) if needed > available => Err(invalid(
-                "batch",
-                self.batch,
-                format!(
-                    "with this critic it takes about {:.1} GB of memory, and {:.1} GB are free; \
-                     use a smaller batch, or critic deranged",
-                    needed / 1e9,
-                    available / 1e9
-                ),
-            )),
-            _ => Ok(()),
-        }
+        self.training.check_memory(self.staircase()?.dims())
     }
 }
 
@@ -131,42 +95,67 @@ impl RunPlan {
 mod tests {
     use super::*;
     use crate::critic::CriticKind;
+    use crate::pairing::Pairing;
+    use crate::train::CriticLearner;
 
     fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
         RunPlan::new(
             ScenarioPlan::new("cubic", 3).unwrap(),
-            estimator.parse().unwrap(),
+            estimator.parse::<AnyEstimator>().unwrap(),
             CriticPlan::new(critic, &[8]),
         )
     }
 
     #[test]
-    fn a_plan_survives_the_way_through_a_file() {
-        let mut plan = plan(CriticKind::Separable, "smile-inf");
-        plan.schedule.levels = vec![Level::Mi(2.0), Level::Rho(0.5)];
-        let json = serde_json::to_string(&plan).unwrap();
-        assert_eq!(serde_json::from_str::<RunPlan>(&json).unwrap(), plan);
-        let misspelt = json.replace("\"batch\"", "\"btach\"");
-        assert!(serde_json::from_str::<RunPlan>(&misspelt).is_err());
+    fn plans_round_trip_through_json_and_unknown_keys_are_refused() {
+        for estimator in ["smile-inf", "njee"] {
+            let mut plan = plan(CriticKind::Separable, estimator);
+            plan.schedule.levels = vec![Level::Mi(2.0), Level::Rho(0.5)];
+            let json = serde_json::to_string(&plan).unwrap();
+            assert_eq!(serde_json::from_str::<RunPlan>(&json).unwrap(), plan);
+            let misspelt = json.replace("\"batch\"", "\"btach\"");
+            assert!(serde_json::from_str::<RunPlan>(&misspelt).is_err());
+            let unknown = json.replacen('{', "{\"other\":1,", 1);
+            assert!(serde_json::from_str::<RunPlan>(&unknown).is_err());
+        }
     }
 
     #[test]
-    fn impossible_plans_are_refused_by_name() {
+    fn a_plan_without_a_learner_is_refused() {
+        let json = serde_json::to_string(&plan(CriticKind::Joint, "gan-dime")).unwrap();
+        let without = json.replace("\"pairing\":\"all-pairs\",", "");
+        assert_ne!(without, json);
+        let error = serde_json::from_str::<RunPlan>(&without).unwrap_err().to_string();
+        assert!(error.contains("estimator, critic and pairing"), "{error}");
+    }
+
+    #[test]
+    fn impossible_plans_are_refused_with_the_parameter() {
         let refused = |change: &dyn Fn(&mut RunPlan)| {
             let mut plan = plan(CriticKind::Deranged, "kl-dime");
             plan.check().unwrap();
             change(&mut plan);
-            plan.check().and_then(|()| plan.check_memory()).unwrap_err().to_string()
+            plan.check().unwrap_err().to_string()
         };
-        assert!(refused(&|p| p.batch = 1).contains("batch"));
+        fn critic(plan: &mut RunPlan) -> &mut CriticLearner {
+            plan.training.learner.critic_mut().unwrap()
+        }
+        assert!(refused(&|p| p.training.batch = 1).contains("batch"));
         assert!(refused(&|p| p.schedule.levels.clear()).contains("levels"));
         assert!(refused(&|p| p.schedule.levels = vec![Level::Mi(-1.0)]).contains("levels"));
         assert!(refused(&|p| p.schedule.iterations = 0).contains("iterations"));
         assert!(refused(&|p| p.schedule.iterations = usize::MAX).contains("iterations"));
-        assert!(refused(&|p| p.critic.hidden = vec![60_000; 40]).contains("GB"));
-        assert!(refused(&|p| p.pairing = Pairing::AllPairs).contains("pairing"));
-        assert!(refused(&|p| p.critic.hidden.clear()).contains("hidden"));
+        assert!(refused(&|p| critic(p).pairing = Pairing::AllPairs).contains("pairing"));
+        assert!(refused(&|p| critic(p).critic.hidden.clear()).contains("hidden"));
         assert!(refused(&|p| p.scenario.dim = 0).contains("dim"));
-        assert!(refused(&|p| p.estimator = "cpc".parse().unwrap()).contains("cpc"));
+        assert!(refused(&|p| critic(p).estimator = "cpc".parse().unwrap()).contains("cpc"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn plans_larger_than_the_memory_are_refused() {
+        let mut plan = plan(CriticKind::Deranged, "kl-dime");
+        plan.training.learner.critic_mut().unwrap().critic.hidden = vec![60_000; 40];
+        assert!(plan.check_memory().unwrap_err().to_string().contains("GB"));
     }
 }

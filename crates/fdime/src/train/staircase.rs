@@ -1,10 +1,9 @@
 //! A staircase of several estimators.
 
-use super::{RunPlan, Schedule};
+use super::{AnyEstimator, LearnerPlan, LearningRateSchedule, RunPlan, Schedule, Training};
 use crate::critic::{CriticKind, CriticPlan};
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::nn::AdamPlan;
-use crate::objective::Estimator;
 use crate::pairing::Pairing;
 use crate::scenario::{Level, ScenarioPlan};
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ pub struct StaircasePlan {
     /// Where samples come from.
     pub scenario: ScenarioPlan,
     /// What is compared.
-    pub estimators: Vec<Estimator>,
+    pub estimators: Vec<AnyEstimator>,
     /// The network.
     pub critic: CriticPlan,
     /// How marginal pairs are made.
@@ -45,7 +44,7 @@ fn paper_window() -> usize {
     1000
 }
 
-const MOST_RUNS: usize = 100_000;
+const MAX_RUNS: usize = 100_000;
 
 /// What a user asks for, by the names users know; everything else stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -79,7 +78,7 @@ impl StaircasePlan {
         let (_, hidden) = CriticPlan::PRESETS[0];
         let critic = CriticPlan::new(CriticKind::Deranged, hidden);
         let estimators = ["kl-dime", "gan-dime", "hd-dime"].map(str::parse).into_iter();
-        let estimators = estimators.collect::<Result<Vec<Estimator>>>()?;
+        let estimators = estimators.collect::<Result<Vec<AnyEstimator>>>()?;
         let first = RunPlan::new(scenario, estimators[0].clone(), critic);
         Ok(StaircasePlan { estimators, ..first.into() })
     }
@@ -99,19 +98,10 @@ impl StaircasePlan {
         if let Some(names) = &options.estimators {
             plan.estimators = names.iter().map(|name| name.parse()).collect::<Result<_>>()?;
         }
+        let link = options.link.as_deref().map(str::parse).transpose()?;
+        let readout = options.readout.as_deref().map(str::parse).transpose()?;
         let estimators = plan.estimators.into_iter();
-        plan.estimators = match &options.link {
-            Some(link) => {
-                let link = link.parse()?;
-                estimators.map(|estimator| estimator.with_link(link)).collect()
-            }
-            None => estimators.collect(),
-        };
-        if let Some(readout) = &options.readout {
-            let readout = readout.parse()?;
-            let estimators = plan.estimators.into_iter();
-            plan.estimators = estimators.map(|e| e.with_readout(readout)).collect();
-        }
+        plan.estimators = estimators.map(|estimator| estimator.with(link, readout)).collect();
         if let Some(critic) = &options.critic {
             plan.critic.kind = critic.parse()?;
             plan.pairing = plan.critic.kind.default_pairing();
@@ -140,25 +130,25 @@ impl StaircasePlan {
         Ok(plan)
     }
 
-    /// A plan, the plan of a single run, or the JSON of an earlier run, which holds its plan.
-    pub fn from_json(text: &str) -> std::result::Result<Self, String> {
+    /// Reads a plan, the plan of a single run, or the JSON of an earlier run, which holds its plan.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let fail = |problem: String| Error::Plan { problem };
         let mut value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+            serde_json::from_str(text).map_err(|error| fail(format!("not JSON: {error}")))?;
         if let Some(plan) = value.get_mut("plan") {
             value = plan.take();
         }
-        let plan = if value.get("estimator").is_some() {
-            serde_json::from_value::<RunPlan>(value).map(StaircasePlan::from)
-        } else {
-            serde_json::from_value(value)
+        let plan = match value.get("estimators") {
+            Some(_) => serde_json::from_value(value),
+            None => serde_json::from_value::<RunPlan>(value).map(StaircasePlan::from),
         };
-        plan.map_err(|error| format!("not a staircase plan: {error}"))
+        plan.map_err(|error| fail(format!("not a staircase plan: {error}")))
     }
 
     /// Refuses what cannot be run, naming the parameter.
     pub fn check(&self) -> Result<()> {
-        if !(1..=MOST_RUNS).contains(&self.runs) {
-            return Err(invalid("runs", self.runs, format!("between 1 and {MOST_RUNS}")));
+        if !(1..=MAX_RUNS).contains(&self.runs) {
+            return Err(invalid("runs", self.runs, format!("between 1 and {MAX_RUNS}")));
         }
         if self.last == 0 {
             return Err(invalid("last", 0, "at least one iteration"));
@@ -169,21 +159,22 @@ impl StaircasePlan {
         self.estimators.iter().try_for_each(|estimator| self.run_plan(estimator, 0).check())
     }
 
-    /// A run of one estimator.
-    fn run_plan(&self, estimator: &Estimator, index: usize) -> RunPlan {
+    /// Returns the plan of a run of one estimator.
+    fn run_plan(&self, estimator: &AnyEstimator, index: usize) -> RunPlan {
         RunPlan {
             scenario: self.scenario.clone(),
-            estimator: estimator.clone(),
-            critic: self.critic.clone(),
-            pairing: self.pairing,
-            batch: self.batch,
+            training: Training {
+                learner: LearnerPlan::with_pairing(estimator, &self.critic, self.pairing),
+                batch: self.batch,
+                optimizer: self.optimizer,
+                learning_rate_schedule: LearningRateSchedule::Constant,
+                seed: self.seed.wrapping_add(index as u64),
+            },
             schedule: self.schedule.clone(),
-            optimizer: self.optimizer,
-            seed: self.seed.wrapping_add(index as u64),
         }
     }
 
-    /// The runs of the first estimator, then those of the second, and so on.
+    /// Returns the runs of the first estimator, then those of the second, and so on.
     pub fn run_plans(&self) -> Vec<RunPlan> {
         let runs = |estimator| (0..self.runs).map(move |index| self.run_plan(estimator, index));
         self.estimators.iter().flat_map(runs).collect()
@@ -192,15 +183,24 @@ impl StaircasePlan {
 
 impl From<RunPlan> for StaircasePlan {
     fn from(run: RunPlan) -> Self {
+        let RunPlan { scenario, training, schedule } = run;
+        let estimators = vec![training.learner.estimator()];
+        let (critic, pairing) = match training.learner {
+            LearnerPlan::Critic(learner) => (learner.critic, learner.pairing),
+            LearnerPlan::Njee(njee) => {
+                let critic = CriticPlan::new(CriticKind::Deranged, &njee.hidden);
+                (CriticPlan { activation: njee.activation, ..critic }, Pairing::Derangement)
+            }
+        };
         StaircasePlan {
-            scenario: run.scenario,
-            estimators: vec![run.estimator],
-            critic: run.critic,
-            pairing: run.pairing,
-            batch: run.batch,
-            schedule: run.schedule,
-            optimizer: run.optimizer,
-            seed: run.seed,
+            scenario,
+            estimators,
+            critic,
+            pairing,
+            batch: training.batch,
+            schedule,
+            optimizer: training.optimizer,
+            seed: training.seed,
             runs: one(),
             last: paper_window(),
         }

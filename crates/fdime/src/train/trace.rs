@@ -1,36 +1,9 @@
+use super::{Ending, Outcome, RunPlan, StepRecord};
+use crate::error::Result;
 use crate::nats::Nats;
 use serde::{Deserialize, Serialize};
 
-/// What happened in one step.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepRecord {
-    /// Counts from 0 over the whole run.
-    pub iteration: usize,
-    /// The index of the level.
-    pub level: usize,
-    /// The objective's value on the batch, before the update.
-    pub value: f64,
-    /// The estimate read off the batch, before the update.
-    pub estimate: Nats,
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ending {
-    /// All iterations were made.
-    Completed,
-    /// An observer stopped it.
-    Stopped,
-    /// The objective or the estimate became infinite or NaN at this iteration, which is not part
-    /// of the trace.
-    Diverged {
-        /// The iteration.
-        iteration: usize,
-    },
-}
-
-/// What happened at every step.
+/// Every step of a run on a staircase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenTrace", into = "WrittenTrace")]
 pub struct Trace {
@@ -44,7 +17,7 @@ pub struct Trace {
     pub ending: Ending,
 }
 
-/// A trace as it is written: numbers of steps that follow from their place are left out.
+/// A trace as logs hold it, without the numbers that follow from a step's place.
 #[derive(Serialize, Deserialize)]
 struct WrittenTrace {
     true_mi: Vec<Nats>,
@@ -76,7 +49,6 @@ impl From<WrittenTrace> for Trace {
             steps: pairs
                 .map(|(iteration, (value, estimate))| StepRecord {
                     iteration,
-                    level: iteration / iterations,
                     value,
                     estimate: Nats(estimate),
                 })
@@ -104,7 +76,17 @@ pub struct LevelSummary {
 }
 
 impl Trace {
-    /// Summaries of the last `window` iterations of every level that was finished.
+    /// Returns the trace of a run from the outcome of its training.
+    pub fn new(plan: &RunPlan, outcome: &Outcome) -> Result<Self> {
+        Ok(Trace {
+            true_mi: plan.staircase()?.true_mi(),
+            iterations: plan.schedule.iterations,
+            steps: outcome.steps.clone(),
+            ending: outcome.ending,
+        })
+    }
+
+    /// Returns summaries of the last `window` iterations of every level that was finished.
     pub fn summarise(&self, window: usize) -> Vec<LevelSummary> {
         let window = window.clamp(1, self.iterations);
         let levels = self.true_mi.iter().zip(self.steps.chunks_exact(self.iterations));
@@ -170,12 +152,7 @@ mod tests {
             steps: estimates
                 .iter()
                 .enumerate()
-                .map(|(iteration, &e)| StepRecord {
-                    iteration,
-                    level: iteration / iterations,
-                    value: 0.0,
-                    estimate: Nats(e),
-                })
+                .map(|(iteration, &e)| StepRecord { iteration, value: 0.0, estimate: Nats(e) })
                 .collect(),
             ending: Ending::Completed,
         }

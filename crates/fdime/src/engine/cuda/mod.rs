@@ -13,24 +13,26 @@ mod device;
 mod kernels;
 mod network;
 mod program;
+mod run;
 mod session;
 
 pub use device::{DeviceInfo, cuda_devices};
 pub use kernels::{Precision, compile_kernels};
 
-use super::{CpuEngine, Engine};
-use crate::critic::{Batch, CriticKind};
+use super::{CpuEngine, Device as EngineDevice, Engine, Task};
+use crate::critic::Batch;
 use crate::data::without_panic;
 use crate::error::{Error, Result, invalid};
 use crate::nats::Nats;
 use crate::nn::Activation;
 use crate::objective::{Cost, Readout};
 use crate::pairing::Pairing;
-use crate::scenario::{Generator, PairSource, Scenario};
-use crate::train::{Observer, Recorder, RunPlan, Trace};
+use crate::scenario::PairSource;
+use crate::train::{Observers, Outcome, Recorder, RunPlan};
 use device::Device;
 use program::{Cut, Needs, Program, Shape};
-use session::{Replay, Session, allocate, divergence_number};
+use run::Run;
+use session::{Replay, Session, allocate};
 use std::sync::Mutex;
 
 fn failure(reason: impl Into<String>) -> Error {
@@ -42,7 +44,12 @@ pub fn kernel_compiler_found() -> Result<()> {
     kernels::find_compiler()
 }
 
-/// Executes plans on the first GPU.
+/// Returns whether there is a GPU.
+pub fn is_present() -> bool {
+    cuda_devices().is_ok_and(|devices| !devices.is_empty())
+}
+
+/// Executes trainings on the first GPU.
 pub struct CudaEngine {
     device: Device,
     precision: Precision,
@@ -101,9 +108,7 @@ impl CudaEngine {
     /// One step on a given batch, from the plan's initial parameters: to compare with the CPU.
     pub fn pass(&self, plan: &RunPlan, batch: &Batch) -> Result<Pass> {
         plan.check()?;
-        if let Some(reason) = unsupported(plan) {
-            return Err(failure(reason));
-        }
+        let plan = &Run::new(&plan.task(&plan.staircase()?)).map_err(failure)?;
         let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
         let partners = if plan.pairing == Pairing::AllPairs { 0 } else { batch.n };
         if batch.x.len() != batch.n * batch.dims.0
@@ -178,9 +183,9 @@ impl CudaEngine {
     fn execute_alike(
         &self,
         shape: &Shape,
-        plans: &[(usize, &RunPlan)],
-        observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
-    ) -> Vec<(usize, Result<Trace>)> {
+        plans: &[(usize, &Run)],
+        observers: &Observers<'_>,
+    ) -> Vec<(usize, Result<Outcome>)> {
         let needs = needs_of(&plans.iter().map(|(_, plan)| *plan).collect::<Vec<_>>());
         let most = match self.most_runs(shape, needs, plans.len()) {
             Ok(most) => most,
@@ -192,7 +197,7 @@ impl CudaEngine {
         let parts = plans.len().div_ceil(most);
         let mut finished = Vec::new();
         for part in plans.chunks(plans.len().div_ceil(parts)) {
-            match self.execute_together(shape, needs, part, observer) {
+            match self.execute_together(shape, needs, part, observers) {
                 Ok(traces) => {
                     let indices = part.iter().map(|(index, _)| *index);
                     finished.extend(indices.zip(traces.into_iter().map(Ok)));
@@ -233,25 +238,23 @@ impl CudaEngine {
         &self,
         shape: &Shape,
         needs: Needs,
-        plans: &[(usize, &RunPlan)],
-        observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
-    ) -> Result<Vec<Trace>> {
+        plans: &[(usize, &Run)],
+        observers: &Observers<'_>,
+    ) -> Result<Vec<Outcome>> {
         let runs = plans.len();
         let (steps, _) = self.plan_program(shape, needs, runs);
         let mut session = self.session(shape, needs, runs, steps)?;
-        let of_runs: Vec<&RunPlan> = plans.iter().map(|(_, plan)| *plan).collect();
+        let of_runs: Vec<&Run> = plans.iter().map(|(_, plan)| *plan).collect();
         let parameters = of_runs
             .iter()
             .map(|plan| plan.critic.initial_parameters(shape.dims, plan.seed))
             .collect::<Result<Vec<_>>>()?;
         session.load_plans(&of_runs, &parameters)?;
-        let mut watched = plans
-            .iter()
-            .map(|(index, plan)| Recorder::new(plan, observer(*index)))
-            .collect::<Result<Vec<_>>>()?;
+        let total = shape.levels * shape.per_level;
+        let mut watched: Vec<Recorder> =
+            plans.iter().map(|(index, _)| Recorder::new(total, observers(*index))).collect();
         let graph = session.capture()?;
         let mut replay = Replay::new(&session, graph)?;
-        let total = shape.levels * shape.per_level;
         let replays = total.div_ceil(steps);
         replay.begin()?;
         for number in 0..replays {
@@ -263,72 +266,19 @@ impl CudaEngine {
                 let iteration = number * steps + step;
                 if iteration < total {
                     for (run, value) in watched.iter_mut().zip(values.chunks_exact(2)) {
-                        run.take(value[0], Nats(value[1]));
+                        run.record_step(value[0], Nats(value[1]));
                     }
                 }
             }
-            if watched.iter().all(Recorder::over) {
+            if watched.iter().all(Recorder::is_over) {
                 break;
             }
         }
-        Ok(watched.into_iter().map(Recorder::end).collect())
+        Ok(watched.into_iter().map(|run| run.finish(None)).collect())
     }
 }
 
-/// Why a plan cannot run on the GPU, if it cannot.
-fn unsupported(plan: &RunPlan) -> Option<String> {
-    let layers = plan.critic.hidden.len();
-    if !plan.estimator.has_critic() {
-        return Some("njee trains classifiers".into());
-    }
-    if plan.critic.kind == CriticKind::Conv {
-        return Some("critic conv".into());
-    }
-    if let Cost::FDivergence(divergence) = plan.estimator.cost()
-        && divergence_number(divergence).is_none()
-    {
-        return Some(format!("{} is a custom divergence", plan.estimator.name()));
-    }
-    if plan.critic.dropout > 0.0 {
-        return Some("the critic has dropout".into());
-    }
-    if layers < 2 && plan.critic.kind != CriticKind::Separable {
-        return Some(format!("critic {} has a single hidden layer", plan.critic.kind));
-    }
-    if layers > 8 {
-        return Some("the critic has more than 8 hidden layers".into());
-    }
-    // The level with the heaviest tails, if that matters.
-    let scenarios = plan.schedule.levels.iter().filter_map(|level| plan.scenario.at(*level).ok());
-    let tails = |scenario: &Scenario| match scenario.generator().0 {
-        Generator::Student { df } => df,
-        _ => f64::INFINITY,
-    };
-    let maps = scenarios.min_by(|a, b| tails(a).total_cmp(&tails(b)))?;
-    let (generator, _, x_maps, y_maps) = maps.generator();
-    if matches!(generator, Generator::Student { df } if df < LEAST_DF) {
-        return Some("single precision has no room for tails of so few degrees of freedom".into());
-    }
-    if x_maps.len().max(y_maps.len()) > abi::MOST_MAPS {
-        return Some(format!("scenario {} has more than 8 maps", plan.scenario.name));
-    }
-    let dims = maps.dims();
-    let hidden = &plan.critic.hidden;
-    let widest = hidden.iter().copied().chain([plan.critic.embedding, dims.0, dims.1]).max()?;
-    let widest_hidden = hidden.iter().copied().max()?;
-    if widest as u64 * widest_hidden as u64 > 1 << 30 {
-        return Some("a layer may have more than 2^30 weights".into());
-    }
-    let n = plan.batch as u64;
-    let rows = if plan.pairing == Pairing::AllPairs { n * n } else { 2 * n };
-    let most = if plan.pairing == Pairing::AllPairs { MOST_PAIRS } else { MOST_PAIRED };
-    if rows > most {
-        return Some("a step has too many pairs for its kernels".into());
-    }
-    None
-}
-
-fn shape_of(plan: &RunPlan) -> Result<Shape> {
+fn shape_of(plan: &Run) -> Result<Shape> {
     Ok(Shape {
         critic: plan.critic.clone(),
         pairing: plan.pairing,
@@ -340,7 +290,7 @@ fn shape_of(plan: &RunPlan) -> Result<Shape> {
     })
 }
 
-fn needs_of(plans: &[&RunPlan]) -> Needs {
+fn needs_of(plans: &[&Run]) -> Needs {
     let mut needs = Needs::default();
     for plan in plans {
         let (cost, readout) = (plan.estimator.cost(), plan.estimator.readout());
@@ -352,50 +302,55 @@ fn needs_of(plans: &[&RunPlan]) -> Needs {
 }
 
 impl Engine for CudaEngine {
-    fn device(&self, plan: &RunPlan) -> String {
-        match unsupported(plan) {
-            Some(_) => self.fallback.device(plan),
-            None => format!("{}, {}", self.device.name, self.precision.name()),
+    fn device(&self, task: &Task) -> EngineDevice {
+        match Run::new(task) {
+            Ok(_) => {
+                EngineDevice::Cuda { name: self.device.name.clone(), precision: self.precision }
+            }
+            Err(_) => self.fallback.device(task),
         }
     }
 
-    fn execute(
-        &self,
-        plans: &[RunPlan],
-        observer: &(dyn Fn(usize) -> Box<dyn Observer> + Sync),
-    ) -> Vec<Result<Trace>> {
-        let mut finished: Vec<(usize, Result<Trace>)> = Vec::new();
-        let mut alike: Vec<(Shape, Vec<(usize, &RunPlan)>)> = Vec::new();
-        let mut elsewhere: Vec<usize> = Vec::new();
-        let mut told: Vec<String> = Vec::new();
+    fn threads(&self) -> usize {
+        self.fallback.threads()
+    }
+
+    fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>> {
+        let mut finished: Vec<(usize, Result<Outcome>)> = Vec::new();
+        let mut groups: Vec<(Shape, Vec<(usize, Run)>)> = Vec::new();
+        let mut on_cpu: Vec<usize> = Vec::new();
+        let mut reasons: Vec<String> = Vec::new();
         let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
-        for (index, plan) in plans.iter().enumerate() {
-            match plan.check().and_then(|()| shape_of(plan)) {
-                Err(error) => finished.push((index, Err(error))),
-                Ok(_) if unsupported(plan).is_some() => {
-                    elsewhere.push(index);
-                    let reason = unsupported(plan).unwrap_or_default();
-                    if !told.contains(&reason) {
+        for (index, task) in tasks.iter().enumerate() {
+            match Run::new(task) {
+                Err(reason) => {
+                    on_cpu.push(index);
+                    if !reasons.contains(&reason) {
                         (self.notice)(&format!("{reason}: on the CPU"));
-                        told.push(reason);
+                        reasons.push(reason);
                     }
                 }
-                Ok(shape) => match alike.iter_mut().find(|(known, _)| *known == shape) {
-                    Some((_, group)) => group.push((index, plan)),
-                    None => alike.push((shape, vec![(index, plan)])),
+                Ok(run) => match shape_of(&run) {
+                    Err(error) => finished.push((index, Err(error))),
+                    Ok(shape) => match groups.iter_mut().find(|(known, _)| *known == shape) {
+                        Some((_, group)) => group.push((index, run)),
+                        None => groups.push((shape, vec![(index, run)])),
+                    },
                 },
             }
         }
-        for (shape, group) in &alike {
-            let together = without_panic(|| self.execute_alike(shape, group, observer));
+        for (shape, group) in &groups {
+            let group: Vec<(usize, &Run)> =
+                group.iter().map(|(index, run)| (*index, run)).collect();
+            let together = without_panic(|| self.execute_alike(shape, &group, observers));
             finished.extend(together.unwrap_or_else(|panic| {
                 group.iter().map(|(index, _)| (*index, Err(failure(panic.clone())))).collect()
             }));
         }
-        let rest: Vec<RunPlan> = elsewhere.iter().map(|index| plans[*index].clone()).collect();
-        let traces = self.fallback.execute(&rest, &|index| observer(elsewhere[index]));
-        finished.extend(elsewhere.iter().copied().zip(traces));
+        let rest: Vec<Task> = on_cpu.iter().map(|index| tasks[*index]).collect();
+        let outcomes = self.fallback.execute(&rest, &|place| observers(on_cpu[place]));
+        finished.extend(on_cpu.iter().copied().zip(outcomes));
         finished.sort_by_key(|(index, _)| *index);
-        finished.into_iter().map(|(_, trace)| trace).collect()
+        finished.into_iter().map(|(_, outcome)| outcome).collect()
     }
 }

@@ -4,12 +4,12 @@ use super::abi;
 use super::device::{Device, describe, guarded};
 use super::failure;
 use super::program::{Block, Launch, Program};
+use super::run::Run;
 use crate::divergence::Divergence;
 use crate::error::Result;
 use crate::link::Link;
 use crate::objective::{Cost, Readout};
 use crate::scenario::{Generator, Map, Scenario};
-use crate::train::RunPlan;
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{
@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
     }
 
     /// Seeds, scenarios, objectives and initial parameters of the runs.
-    pub(super) fn load_plans(&mut self, plans: &[&RunPlan], parameters: &[Vec<f32>]) -> Result<()> {
+    pub(super) fn load_plans(&mut self, plans: &[&Run], parameters: &[Vec<f32>]) -> Result<()> {
         let mut levels = Vec::new();
         let mut scenarios = Vec::new();
         for plan in plans {
@@ -307,7 +307,7 @@ fn map_number(map: Map) -> i32 {
     }
 }
 
-fn objective_spec(plan: &RunPlan) -> abi::ObjectiveSpec {
+fn objective_spec(plan: &Run) -> abi::ObjectiveSpec {
     let estimator = &plan.estimator;
     let mut spec = abi::ObjectiveSpec {
         link: match estimator.link() {
@@ -330,7 +330,7 @@ fn objective_spec(plan: &RunPlan) -> abi::ObjectiveSpec {
         Cost::MovingAverage => spec.cost = 1,
         Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
         // Classifiers do not come here.
-        Cost::InfoNce | Cost::Classifiers => spec.cost = 3,
+        Cost::InfoNce => spec.cost = 3,
     }
     match estimator.readout() {
         Readout::Plain => {}

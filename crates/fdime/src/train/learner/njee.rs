@@ -8,18 +8,56 @@
 //! Madow's correction. The 2d - 1 classifiers have no parameter in common, so training them together
 //! on the sum of their log-likelihoods is training each on its own.
 
-use crate::critic::{Batch, CHUNK, CriticPlan, GradientParts};
-use crate::engine::Workers;
+use super::Learner;
+use crate::critic::{Batch, CHUNK, GradientParts, check_hidden};
+use crate::error::{Error, Result};
 use crate::nats::Nats;
-use crate::nn::{Mlp, MlpScratch, Part, Transposed, Write};
+use crate::nn::{Activation, Mlp, MlpScratch, Part, Transposed, Write};
 use crate::numerics::Real;
-use crate::random::Rng;
+use crate::parallel::Workers;
+use crate::random::{Purpose, Rng, stream};
+use crate::train::HeldOut;
 use multiversion::multiversion;
+use serde::{Deserialize, Serialize};
+
+/// The classifiers of NJEE.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NjeePlan {
+    /// The widths of each classifier's hidden layers.
+    pub hidden: Vec<usize>,
+    /// The nonlinearity of hidden layers.
+    pub activation: Activation,
+}
+
+impl NjeePlan {
+    pub(super) fn check(&self) -> Result<()> {
+        check_hidden(&self.hidden)
+    }
+
+    /// Returns roughly the bytes that training takes: parameters with gradients, moments and a
+    /// transposed copy.
+    pub(super) fn memory(&self, (x_dim, y_dim): (usize, usize), n: usize) -> f64 {
+        let (d, widths) = (x_dim as f64, self.hidden.iter().map(|width| *width as f64));
+        let widths: Vec<f64> = widths.chain([n as f64]).collect();
+        let inputs = d * (d - 1.0) + d * y_dim as f64;
+        let between: f64 = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        4.0 * (5.0 * (inputs * widths[0] + (2.0 * d - 1.0) * between)
+            + n as f64 * (x_dim + y_dim) as f64)
+    }
+
+    pub(super) fn build(&self, dims: (usize, usize), n: usize, seed: u64, threads: usize) -> Njee {
+        Njee::new(self, dims, n, &mut stream(seed, Purpose::Parameters, 0, 0), threads)
+    }
+}
 
 /// A batch of N has N less this many bins.
 const FEWER_BINS: usize = 1;
 
-/// The classifiers of one run.
+/// The scale of initial weights: as in PyTorch's layers.
+const INITIAL_SCALE: f32 = 1.0;
+
+/// The classifiers in training.
 pub(super) struct Njee {
     classifiers: Vec<Classifier>,
     parameters: Vec<f32>,
@@ -28,9 +66,10 @@ pub(super) struct Njee {
     scratch: Vec<MlpScratch>,
     bins: Bins,
     passes: u64,
+    estimate: Nats,
 }
 
-/// Names the bin of one component, given those before it and perhaps y.
+/// Predicts the bin of one component, given those before it and perhaps y.
 struct Classifier {
     mlp: Mlp,
     transposed: Transposed,
@@ -41,8 +80,8 @@ struct Classifier {
 }
 
 impl Njee {
-    pub(super) fn new(
-        plan: &CriticPlan,
+    fn new(
+        plan: &NjeePlan,
         (x_dim, y_dim): (usize, usize),
         n: usize,
         rng: &mut Rng,
@@ -57,7 +96,7 @@ impl Njee {
             let mlp = Mlp::new(inputs, &plan.hidden, bins, plan.activation);
             let offset = parameters.len();
             parameters.resize(offset + mlp.parameter_count(), 0.0);
-            mlp.initialise(&mut parameters[offset..], plan.initial_scale as f32, rng);
+            mlp.initialise(&mut parameters[offset..], INITIAL_SCALE, rng);
             let transposed = mlp.transposed();
             classifiers.push(Classifier { mlp, transposed, component, knows_y, offset });
         }
@@ -72,27 +111,19 @@ impl Njee {
             classifiers,
             parameters,
             parts,
-            bins: Bins { count: bins, labels: vec![0; n * x_dim], order: Vec::with_capacity(n) },
+            bins: Bins::new(bins, n, x_dim),
             passes: 0,
+            estimate: Nats(0.0),
         }
     }
+}
 
-    /// The bytes that this takes, roughly: parameters with gradients, moments and a transposed copy.
-    pub(super) fn memory(plan: &CriticPlan, (x_dim, y_dim): (usize, usize), n: usize) -> f64 {
-        let (d, widths) = (x_dim as f64, plan.hidden.iter().map(|width| *width as f64));
-        let widths: Vec<f64> = widths.chain([n as f64]).collect();
-        let inputs = d * (d - 1.0) + d * y_dim as f64;
-        let between: f64 = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        4.0 * (5.0 * (inputs * widths[0] + (2.0 * d - 1.0) * between)
-            + n as f64 * (x_dim + y_dim) as f64)
-    }
-
-    /// The log-likelihood of the batch, summed over the classifiers, whose gradient is then there;
-    /// and the estimate.
-    pub(super) fn pass(&mut self, batch: &Batch, workers: &mut Workers) -> (f64, Nats) {
+impl Learner for Njee {
+    /// The objective is the log-likelihood of the batch, summed over the classifiers.
+    fn pass(&mut self, batch: &Batch, workers: &mut Workers) -> f64 {
         self.passes += 1;
         self.bins.cut(batch);
-        let Njee { classifiers, parameters, parts, scratch, bins, passes } = self;
+        let Njee { classifiers, parameters, parts, scratch, bins, passes, estimate } = self;
         workers.for_each(classifiers, parts, scratch, |_, classifier, part, scratch| {
             let parameters = &parameters[classifier.offset..][..part.gradient.len()];
             classifier.mlp.update_transposed(parameters, *passes, &mut classifier.transposed);
@@ -105,17 +136,35 @@ impl Njee {
             .zip(&*parts)
             .map(|(classifier, part)| if classifier.knows_y { part.value } else { -part.value })
             .sum();
-        (log_likelihood, Nats(bins.first_entropy(batch.n) + conditional))
+        *estimate = Nats(bins.first_entropy(batch.n) + conditional);
+        log_likelihood
     }
 
-    pub(super) fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>) {
+    fn estimate(&self) -> Nats {
+        self.estimate
+    }
+
+    fn parameters(&self) -> &[f32] {
+        &self.parameters
+    }
+
+    fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>) {
         (&mut self.parameters, GradientParts(&self.parts))
     }
 
-    /// Floating-point operations of one pass.
-    pub(super) fn operations(&self, n: usize) -> f64 {
+    fn operations(&self) -> f64 {
         let row = |mlp: &Mlp| 3 * mlp.multiply_adds(0..mlp.layers()) - mlp.multiply_adds(0..1);
-        2.0 * n as f64 * self.classifiers.iter().map(|c| row(&c.mlp) as f64).sum::<f64>()
+        let rows = self.bins.labels.len() as f64 / self.bins.components as f64;
+        2.0 * rows * self.classifiers.iter().map(|c| row(&c.mlp) as f64).sum::<f64>()
+    }
+
+    fn held_out_value(&mut self, _held_out: HeldOut) -> Result<f64> {
+        Err(Error::Incompatible {
+            parameter: "estimator",
+            value: "njee".into(),
+            other: "rows of a table".into(),
+            reason: "it needs fresh samples at every step".into(),
+        })
     }
 }
 
@@ -177,12 +226,18 @@ fn log_likelihood(logits: &[f32], label: usize, weight: f32, gradient: &mut [f32
 /// The bins of a batch.
 struct Bins {
     count: usize,
-    /// Those of the first component, then those of the second, and so on.
+    components: usize,
+    /// The bin of every row for the first component, then for the second, and so on.
     labels: Vec<u32>,
     order: Vec<u32>,
 }
 
 impl Bins {
+    fn new(count: usize, rows: usize, components: usize) -> Self {
+        let labels = vec![0; rows * components];
+        Bins { count, components, labels, order: Vec::with_capacity(rows) }
+    }
+
     /// Cuts every component of x into equiprobable bins, by rank; equal values share a bin.
     fn cut(&mut self, batch: &Batch) {
         let (n, x_dim) = (batch.n, batch.dims.0);
@@ -221,8 +276,7 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::critic::{CriticKind, Reference};
-    use crate::random::{Purpose, stream};
+    use crate::critic::Reference;
     use rand::RngExt;
 
     fn batch(n: usize, dims: (usize, usize)) -> Batch {
@@ -233,14 +287,14 @@ mod tests {
     }
 
     fn njee(n: usize, dims: (usize, usize)) -> Njee {
-        let plan = CriticPlan::new(CriticKind::Deranged, &[6, 5]);
+        let plan = NjeePlan { hidden: vec![6, 5], activation: Activation::Relu };
         Njee::new(&plan, dims, n, &mut stream(1, Purpose::Parameters, 0, 0), 2)
     }
 
     #[test]
     fn bins_are_equiprobable_and_their_entropy_corrected() {
         let batch = batch(64, (3, 1));
-        let mut bins = Bins { count: 63, labels: vec![0; 192], order: Vec::new() };
+        let mut bins = Bins::new(63, 64, 3);
         bins.cut(&batch);
         // 62 bins with one row and one with two.
         let plug_in = 64f64.ln() - 2f64.ln() / 32.0;
@@ -257,7 +311,7 @@ mod tests {
     fn equal_values_share_a_bin() {
         let mut batch = batch(6, (1, 1));
         batch.x = vec![2.0, 1.0, 2.0, 3.0, 1.0, 2.0];
-        let mut bins = Bins { count: 5, labels: vec![0; 6], order: Vec::new() };
+        let mut bins = Bins::new(5, 6, 1);
         bins.cut(&batch);
         assert_eq!(bins.labels, [1, 0, 1, 4, 0, 1]);
     }
@@ -274,7 +328,7 @@ mod tests {
                 njee.parameters.iter().map(|_| rng.random_range(-1.0..1.0)).collect();
             let (parameters, _) = njee.parameters_and_gradient();
             parameters.iter_mut().zip(&direction).for_each(|(p, d)| *p += step * d);
-            let (value, _) = njee.pass(&batch, &mut Workers::new(2));
+            let value = njee.pass(&batch, &mut Workers::new(2));
             let count = njee.parameters.len();
             let gradient = njee.parameters_and_gradient().1.sum(count);
             let slope: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(g * d)).sum();
@@ -285,7 +339,7 @@ mod tests {
         let (value, slope, gradient) = value_at(0.0);
         assert!((slope - difference).abs() < 2e-3 * slope.abs().max(1.0), "{slope} {difference}");
         let mut alone = njee(150, (3, 2));
-        assert_eq!(alone.pass(&batch, &mut Workers::new(1)).0, value);
+        assert_eq!(alone.pass(&batch, &mut Workers::new(1)), value);
         let count = alone.parameters.len();
         assert_eq!(alone.parameters_and_gradient().1.sum(count), gradient);
     }

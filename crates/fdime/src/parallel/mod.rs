@@ -1,0 +1,85 @@
+//! Independent jobs on several threads.
+
+mod workers;
+
+pub use workers::Workers;
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Returns the number of threads to use: `threads`, or one for each core if it is 0.
+pub fn thread_count(threads: usize) -> usize {
+    match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}
+
+/// Runs `jobs` jobs and returns their results in order.
+///
+/// As many jobs run at a time as there are threads, with one thread each, which uses the cores better
+/// than several threads on each job; the jobs left over at the end share all threads. `job` gets its
+/// index and its number of threads.
+pub fn run_jobs<T: Send>(
+    threads: usize,
+    jobs: usize,
+    job: impl Fn(usize, usize) -> T + Sync,
+) -> Vec<T> {
+    let threads = threads.max(1);
+    let full_rounds = jobs / threads * threads;
+    let mut finished = run_range(threads, 0..full_rounds, &job);
+    finished.extend(run_range(threads, full_rounds..jobs, &job));
+    finished
+}
+
+/// Runs a range of jobs, `threads` at a time, or all of them with an equal share of the threads.
+fn run_range<T: Send>(
+    threads: usize,
+    jobs: Range<usize>,
+    job: &(impl Fn(usize, usize) -> T + Sync),
+) -> Vec<T> {
+    let concurrent = threads.min(jobs.len()).max(1);
+    let next = AtomicUsize::new(jobs.start);
+    let finished: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..concurrent {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= jobs.end {
+                        break;
+                    }
+                    let result = job(index, threads / concurrent);
+                    finished
+                        .lock()
+                        .unwrap_or_else(|error| error.into_inner())
+                        .push((index, result));
+                }
+            });
+        }
+    });
+    let mut finished = finished.into_inner().unwrap_or_else(|error| error.into_inner());
+    finished.sort_by_key(|(index, _)| *index);
+    finished.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_and_threads_are_shared() {
+        for threads in 1..5 {
+            for jobs in 0..12 {
+                let results = run_jobs(threads, jobs, |index, share| (index, share));
+                assert_eq!(results.len(), jobs);
+                for (index, (job, share)) in results.into_iter().enumerate() {
+                    let left_over = jobs % threads;
+                    let shared = index >= jobs - left_over;
+                    assert_eq!((job, share), (index, if shared { threads / left_over } else { 1 }));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+use super::learner::{CriticLearner, LearnerPlan, NjeePlan};
+use crate::critic::CriticPlan;
+use crate::error::{Error, Result, invalid};
+use crate::nn::AdamPlan;
+use crate::objective::Estimator;
+use crate::pairing::Pairing;
+use serde::{Deserialize, Serialize};
+
+/// Everything about a training except the source of its samples.
+///
+/// In JSON its fields stand side by side: `estimator`, `critic` and `pairing` of a critic, or `njee`,
+/// then `batch`, `optimizer` and `seed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "TrainingFile", into = "TrainingFile")]
+pub struct Training {
+    /// What is trained.
+    pub learner: LearnerPlan,
+    /// Joint samples in each step.
+    pub batch: usize,
+    /// The settings of Adam.
+    pub optimizer: AdamPlan,
+    /// How the learning rate changes during training.
+    pub learning_rate_schedule: LearningRateSchedule,
+    /// The seed of all randomness.
+    pub seed: u64,
+}
+
+/// How the learning rate changes over a training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LearningRateSchedule {
+    /// It stays as it is.
+    #[default]
+    Constant,
+    /// It rises linearly over the first 5% of the steps and then falls to 0 along half a cosine.
+    WarmUpAndCosine,
+}
+
+impl LearningRateSchedule {
+    /// The share of the steps over which the learning rate rises.
+    const WARM_UP: f64 = 0.05;
+
+    /// Returns the factor of the learning rate in step `step` (from 1) of `steps`.
+    pub(super) fn factor(self, step: usize, steps: usize) -> f64 {
+        let progress = step as f64 / steps as f64;
+        match self {
+            LearningRateSchedule::Constant => 1.0,
+            LearningRateSchedule::WarmUpAndCosine if progress < Self::WARM_UP => {
+                progress / Self::WARM_UP
+            }
+            LearningRateSchedule::WarmUpAndCosine => {
+                let decline = (progress - Self::WARM_UP) / (1.0 - Self::WARM_UP);
+                0.5 * (1.0 + (std::f64::consts::PI * decline).cos())
+            }
+        }
+    }
+
+    fn is_constant(&self) -> bool {
+        *self == LearningRateSchedule::Constant
+    }
+}
+
+impl Training {
+    /// The paper's settings: batches of 64 and Adam with a learning rate of 5e-4.
+    pub fn new(learner: LearnerPlan) -> Self {
+        Training {
+            learner,
+            batch: 64,
+            optimizer: AdamPlan::default(),
+            learning_rate_schedule: LearningRateSchedule::default(),
+            seed: 0,
+        }
+    }
+
+    /// Checks everything that does not depend on the samples.
+    ///
+    /// # Errors
+    /// The first setting that cannot be trained with.
+    pub fn check(&self) -> Result<()> {
+        if self.batch < 2 {
+            let expected = "at least 2 samples are needed to pair x with another y";
+            return Err(invalid("batch", self.batch, expected));
+        }
+        if self.batch > u32::MAX as usize {
+            return Err(invalid("batch", self.batch, "a batch holds at most 2^32 - 1 samples"));
+        }
+        self.learner.check()?;
+        self.optimizer.check()
+    }
+
+    /// Checks that a training on pairs of these dimensions fits into the memory that is free, where
+    /// the system reports it.
+    pub fn check_memory(&self, dims: (usize, usize)) -> Result<()> {
+        let required = self.learner.memory(dims, self.batch);
+        match available_memory() {
+            Some(available) if required > available => Err(invalid(
+                "batch",
+                self.batch,
+                format!(
+                    "with this critic it takes about {:.1} GB of memory, and {:.1} GB are free; \
+                     use a smaller batch, or critic deranged",
+                    required / 1e9,
+                    available / 1e9
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the bytes of memory that are free, or `None` where the system does not report it.
+fn available_memory() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
+}
+
+/// A training as plan files hold it.
+#[derive(Serialize, Deserialize)]
+struct TrainingFile {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimator: Option<Estimator>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    critic: Option<CriticPlan>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pairing: Option<Pairing>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    njee: Option<NjeePlan>,
+    batch: usize,
+    optimizer: AdamPlan,
+    #[serde(default, skip_serializing_if = "LearningRateSchedule::is_constant")]
+    learning_rate_schedule: LearningRateSchedule,
+    seed: u64,
+}
+
+impl TryFrom<TrainingFile> for Training {
+    type Error = Error;
+
+    fn try_from(file: TrainingFile) -> Result<Self> {
+        let learner = match (file.estimator, file.critic, file.pairing, file.njee) {
+            (Some(estimator), Some(critic), Some(pairing), None) => {
+                LearnerPlan::Critic(CriticLearner { estimator, critic, pairing })
+            }
+            (None, None, None, Some(njee)) => LearnerPlan::Njee(njee),
+            _ => {
+                let expected = "a plan has either estimator, critic and pairing, or njee";
+                return Err(invalid("plan", "incomplete", expected));
+            }
+        };
+        Ok(Training {
+            learner,
+            batch: file.batch,
+            optimizer: file.optimizer,
+            learning_rate_schedule: file.learning_rate_schedule,
+            seed: file.seed,
+        })
+    }
+}
+
+impl From<Training> for TrainingFile {
+    fn from(training: Training) -> Self {
+        let (critic, njee) = match training.learner {
+            LearnerPlan::Critic(critic) => (Some(critic), None),
+            LearnerPlan::Njee(njee) => (None, Some(njee)),
+        };
+        let (estimator, critic, pairing) = match critic {
+            Some(learner) => (Some(learner.estimator), Some(learner.critic), Some(learner.pairing)),
+            None => (None, None, None),
+        };
+        TrainingFile {
+            estimator,
+            critic,
+            pairing,
+            njee,
+            batch: training.batch,
+            optimizer: training.optimizer,
+            learning_rate_schedule: training.learning_rate_schedule,
+            seed: training.seed,
+        }
+    }
+}
