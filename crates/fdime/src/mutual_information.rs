@@ -1,0 +1,273 @@
+//! The front door: mutual information between two groups of columns in one expression.
+
+use crate::data::{Column, PairTable, Reading, Values, load_pairs};
+use crate::engine::{CpuEngine, Engine};
+use crate::error::{Error, Result};
+use crate::estimate::{
+    Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, RowOrder, estimate,
+};
+use std::path::Path;
+
+/// An estimate of mutual information, to be configured and run.
+///
+/// ```
+/// use fdime::MutualInformation;
+///
+/// let x: Vec<f64> = (0..400).map(|k| f64::from(k * 37 % 400)).collect();
+/// let y: Vec<f64> = x.iter().enumerate().map(|(k, x)| x + 60.0 * (k as f64).sin()).collect();
+/// let result = MutualInformation::between(&x, &y).method("copula".parse()?).run()?;
+/// println!("{:.2}, from {:.2} to {:.2}", result.mi, result.interval.0, result.interval.1);
+/// assert!(result.mi.0 > 0.5);
+/// # Ok::<(), fdime::Error>(())
+/// ```
+#[must_use = "call `run` to estimate"]
+pub struct MutualInformation<'a> {
+    x: Vec<Column>,
+    y: Vec<Column>,
+    method: Method,
+    effort: Effort,
+    folds: Option<usize>,
+    permutations: Option<usize>,
+    order: RowOrder,
+    seed: u64,
+    threads: usize,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> MutualInformation<'a> {
+    /// Compares x with y: each a slice of numbers, a list of columns, or (with the feature `ndarray`)
+    /// a view of one or two dimensions with a row for each sample.
+    pub fn between(x: impl IntoColumns, y: impl IntoColumns) -> Self {
+        MutualInformation {
+            x: x.into_columns("x"),
+            y: y.into_columns("y"),
+            method: Method::Auto,
+            effort: Effort::Default,
+            folds: None,
+            permutations: None,
+            order: RowOrder::Exchangeable,
+            seed: 0,
+            threads: 0,
+            progress: &NoProgress,
+        }
+    }
+
+    /// Compares the columns of a file. `x` and `y` are selectors as for
+    /// [`pair_columns`](crate::data::pair_columns); `None` means all columns of the other side's
+    /// choice, or the columns named x1, x2, ... and y1, y2, ...
+    pub fn in_file(
+        path: impl AsRef<Path>,
+        x: Option<&str>,
+        y: Option<&str>,
+        reading: &Reading,
+    ) -> Result<Self> {
+        Ok(Self::from(load_pairs(path.as_ref(), x, y, reading)?))
+    }
+
+    /// Chooses the method; [`Method::Auto`] by default.
+    pub fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// Chooses how much work goes into the estimate.
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.effort = effort;
+        self
+    }
+
+    /// Sets the number of folds of cross-fitting.
+    pub fn folds(mut self, folds: usize) -> Self {
+        self.folds = Some(folds);
+        self
+    }
+
+    /// Sets the number of permutations of the test of independence.
+    pub fn permutations(mut self, permutations: usize) -> Self {
+        self.permutations = Some(permutations);
+        self
+    }
+
+    /// Treats rows as a time series: rows closer than `gap` to a test row are not trained on.
+    pub fn series(mut self, gap: usize) -> Self {
+        self.order = RowOrder::Series { gap };
+        self
+    }
+
+    /// Sets the seed of folds, parameters and permutations.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets the number of threads; 0, the default, means one for each core. The result does not
+    /// depend on it.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Reports progress, and ends the estimate when that asks to.
+    pub fn progress(mut self, progress: &'a dyn Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Returns the plan of the estimate.
+    pub fn plan(&self) -> EstimatePlan {
+        let mut plan = EstimatePlan::new(self.method.clone(), self.effort);
+        plan.folds = self.folds.unwrap_or(plan.folds);
+        plan.permutations = self.permutations.unwrap_or(plan.permutations);
+        plan.order = self.order;
+        plan.seed = self.seed;
+        plan
+    }
+
+    /// Estimates on the processor's cores.
+    ///
+    /// # Errors
+    /// If a column is empty, has missing values or another length than the others, or if the plan
+    /// cannot be run on so many rows.
+    pub fn run(&self) -> Result<Estimate> {
+        self.run_on(&CpuEngine::new(self.threads))
+    }
+
+    /// Estimates with an engine. See [`run`](Self::run).
+    pub fn run_on(&self, engine: &dyn Engine) -> Result<Estimate> {
+        self.check_columns()?;
+        estimate(&self.x, &self.y, &self.plan(), engine, self.progress)
+    }
+
+    fn check_columns(&self) -> Result<()> {
+        let rows = self.x.first().map_or(0, Column::len);
+        for column in self.x.iter().chain(&self.y) {
+            if column.len() != rows || rows == 0 {
+                let problem = format!(
+                    "column '{}' has {} rows, but the first column of x has {rows}",
+                    column.name,
+                    column.len()
+                );
+                return Err(Error::Columns { problem });
+            }
+            if (0..rows).any(|row| column.is_missing(row)) {
+                let problem = format!("column '{}' has missing values", column.name);
+                return Err(Error::Columns { problem });
+            }
+        }
+        match self.x.is_empty() || self.y.is_empty() {
+            true => Err(Error::Columns { problem: "x and y need at least one column each".into() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl From<PairTable> for MutualInformation<'_> {
+    fn from(table: PairTable) -> Self {
+        MutualInformation::between(table.x, table.y)
+    }
+}
+
+/// Something that can be one side of an estimate.
+pub trait IntoColumns {
+    /// Returns the columns. Those without a name are called `side`, or `side` and a number from 1.
+    fn into_columns(self, side: &str) -> Vec<Column>;
+}
+
+fn numbers(name: String, values: Vec<f64>) -> Column {
+    Column { name, values: Values::Continuous(values) }
+}
+
+impl IntoColumns for Vec<Column> {
+    fn into_columns(self, _side: &str) -> Vec<Column> {
+        self
+    }
+}
+
+impl IntoColumns for &[Column] {
+    fn into_columns(self, _side: &str) -> Vec<Column> {
+        self.to_vec()
+    }
+}
+
+/// One column of numbers.
+impl IntoColumns for &[f64] {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        vec![numbers(side.into(), self.to_vec())]
+    }
+}
+
+/// One column of numbers.
+impl IntoColumns for &Vec<f64> {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        self.as_slice().into_columns(side)
+    }
+}
+
+/// Columns of numbers.
+impl IntoColumns for &[Vec<f64>] {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        let named = |(k, values): (usize, &Vec<f64>)| numbers(format!("{side}{}", k + 1), values.clone());
+        self.iter().enumerate().map(named).collect()
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl IntoColumns for ndarray::ArrayView1<'_, f64> {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        vec![numbers(side.into(), self.to_vec())]
+    }
+}
+
+/// A row for each sample.
+#[cfg(feature = "ndarray")]
+impl IntoColumns for ndarray::ArrayView2<'_, f64> {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        let columns = self.columns().into_iter().enumerate();
+        columns.map(|(k, column)| numbers(format!("{side}{}", k + 1), column.to_vec())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> (Vec<f64>, Vec<f64>) {
+        let x: Vec<f64> = (0..200).map(|k| f64::from(k * 37 % 200)).collect();
+        let y = x.iter().enumerate().map(|(k, x)| x + 30.0 * (k as f64).sin()).collect();
+        (x, y)
+    }
+
+    #[test]
+    fn one_column_or_a_list_of_one_column_is_the_same() {
+        let (x, y) = samples();
+        let run = |request: MutualInformation| {
+            request.method(Method::GaussianCopula).seed(3).run().unwrap().mi
+        };
+        let single = run(MutualInformation::between(&x, &y));
+        assert_eq!(single, run(MutualInformation::between(&[x][..], &[y][..])));
+    }
+
+    #[cfg(feature = "ndarray")]
+    #[test]
+    fn arrays_have_a_row_for_each_sample() {
+        let (x, y) = samples();
+        let array = ndarray::Array2::from_shape_fn((200, 2), |(row, column)| {
+            if column == 0 { x[row] } else { -y[row] }
+        });
+        let columns = array.view().into_columns("x");
+        assert_eq!((columns.len(), columns[1].name.as_str()), (2, "x2"));
+        assert_eq!(columns[0].values, Values::Continuous(x));
+    }
+
+    #[test]
+    fn columns_that_cannot_be_compared_are_refused() {
+        let (x, mut y) = samples();
+        let refusal = |x: &Vec<f64>, y: &Vec<f64>| {
+            MutualInformation::between(x, y).run().unwrap_err().to_string()
+        };
+        assert!(refusal(&x, &y[..199].to_vec()).contains("column 'y' has 199 rows"));
+        assert!(refusal(&vec![], &vec![]).contains("0 rows"));
+        y[7] = f64::NAN;
+        assert!(refusal(&x, &y).contains("column 'y' has missing values"));
+    }
+}
