@@ -10,6 +10,7 @@ pub use cuda::CudaEngine;
 pub use workers::Workers;
 
 use crate::error::{Result, invalid};
+use crate::message::Parameter;
 use crate::nn::Activation;
 use crate::train::{Observer, RunPlan, Trace};
 
@@ -41,7 +42,7 @@ pub fn engine_named(
     let asked = precision.map(str::parse::<cuda::Precision>).transpose()?;
     if device == "cpu" && asked.is_some_and(|precision| precision != cuda::Precision::Fp32) {
         let expected = "it is of the GPU; the CPU computes in fp32";
-        return Err(invalid("precision", precision.unwrap_or_default(), expected));
+        return Err(invalid(Parameter::Precision, precision.unwrap_or_default(), expected));
     }
     let cuda = || {
         let precision = asked.unwrap_or(cuda::Precision::Tf32);
@@ -60,6 +61,6 @@ pub fn engine_named(
                 Box::new(cpu)
             }
         },
-        other => return Err(invalid("device", other, "write cpu, cuda or auto")),
+        other => return Err(invalid(Parameter::Device, other, "write cpu, cuda or auto")),
     })
 }

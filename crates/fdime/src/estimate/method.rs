@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
+use crate::message::Parameter;
 use crate::objective::Estimator;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -71,12 +72,12 @@ impl FromStr for Method {
                 Ok(estimator) if !estimator.has_critic() => {
                     let expected = "it needs fresh samples at every step; for tables there are auto, \
                                     ksg, gan-dime and more";
-                    Err(invalid("estimator", name, expected))
+                    Err(invalid(Parameter::Estimator, name, expected))
                 }
                 Ok(estimator) => Ok(Method::Critic(estimator.with_link(Link::Identity))),
                 Err(Error::UnknownName { suggestion: None, .. }) => {
                     let known = Method::NAMES.map(|(name, _)| name);
-                    Err(unknown_name("estimator", name, known))
+                    Err(unknown_name(Parameter::Estimator, name, known))
                 }
                 Err(error) => Err(error),
             },

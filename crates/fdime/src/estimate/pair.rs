@@ -5,6 +5,7 @@ use super::progress::Progress;
 use super::{benjamini_hochberg, estimate};
 use crate::data::{Frame, Reading, pairs_of};
 use crate::error::{Error, Result};
+use crate::message::Wording;
 use serde::{Deserialize, Serialize};
 
 /// One pair of columns or groups.
@@ -35,13 +36,15 @@ pub struct PairFinding {
 
 impl PairFinding {
     /// Estimates a pair of named groups of columns. What is wrong with the pair is part of the
-    /// finding, since it must not cost other pairs theirs; the only error is an interruption.
+    /// finding, since it must not cost other pairs theirs; the only error is an interruption. `wording` names parameters in the
+    /// text of a problem.
     pub fn new(
         frame: &Frame,
         (x_name, x): (&str, &[usize]),
         (y_name, y): (&str, &[usize]),
         plan: &EstimatePlan,
         reading: &Reading,
+        wording: &dyn Wording,
         progress: &dyn Progress,
     ) -> Result<Self> {
         let mut pair = PairFinding {
@@ -69,7 +72,7 @@ impl PairFinding {
                 pair.reliability = Some(result.verdict.reliability.to_string());
             }
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => pair.problem = Some(error.to_string()),
+            Err(error) => pair.problem = Some(error.render(wording)),
         }
         Ok(pair)
     }

@@ -1,7 +1,7 @@
 //! Finished runs on disk, one JSON line each, appended as they finish: a kill loses at most the runs
 //! that were under way, and what is there need not be run again.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, not_writable, write_error};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,8 +35,7 @@ const BEGINNING: &str = "{\"plan\":";
 impl<P: Serialize + DeserializeOwned, R: Serialize + DeserializeOwned> RunLog<P, R> {
     /// Opens a log or begins one.
     pub fn open(path: &Path) -> Result<Self> {
-        let fail = |reason: String| Error::Write { path: path.display().to_string(), reason };
-        let failed = |error: std::io::Error| fail(error.to_string());
+        let failed = |error: std::io::Error| write_error(path, error);
         let file =
             File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
         let mut finished: HashMap<String, Vec<LoggedRun<P, R>>> = HashMap::new();
@@ -52,7 +51,8 @@ impl<P: Serialize + DeserializeOwned, R: Serialize + DeserializeOwned> RunLog<P,
                     break;
                 }
                 Err(error) => {
-                    return Err(fail(format!("line {number} is not a finished run: {error}")));
+                    let reason = format!("line {number} is not a finished run: {error}");
+                    return Err(not_writable(path, reason));
                 }
             }
             whole_lines += line.len() as u64;
@@ -86,11 +86,11 @@ impl<P: Serialize + DeserializeOwned, R: Serialize + DeserializeOwned> RunLog<P,
             version: env!("CARGO_PKG_VERSION").into(),
             result,
         };
-        let fail = |reason: String| Error::Write { path: self.path.display().to_string(), reason };
-        let mut line = serde_json::to_string(&run).map_err(|error| fail(error.to_string()))?;
+        let failed = |error: std::io::Error| write_error(&self.path, error);
+        let mut line = serde_json::to_string(&run).map_err(|error| failed(error.into()))?;
         line.push('\n');
-        self.file.write_all(line.as_bytes()).map_err(|error| fail(error.to_string()))?;
-        self.file.sync_data().map_err(|error| fail(error.to_string()))?;
+        self.file.write_all(line.as_bytes()).map_err(failed)?;
+        self.file.sync_data().map_err(failed)?;
         self.finished.entry(key(&run.plan)).or_default().push(run);
         Ok(())
     }

@@ -1,6 +1,7 @@
 use super::njee::Njee;
 use crate::critic::CriticPlan;
 use crate::error::{Result, invalid};
+use crate::message::Parameter;
 use crate::nn::AdamPlan;
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
@@ -76,20 +77,28 @@ impl RunPlan {
     pub fn check(&self) -> Result<()> {
         if self.batch < 2 {
             let expected = "at least 2 samples are needed to pair x with another y";
-            return Err(invalid("batch", self.batch, expected));
+            return Err(invalid(Parameter::Batch, self.batch, expected));
         }
         if self.batch > u32::MAX as usize {
-            return Err(invalid("batch", self.batch, "a batch holds at most 2^32 - 1 samples"));
+            return Err(invalid(
+                Parameter::Batch,
+                self.batch,
+                "a batch holds at most 2^32 - 1 samples",
+            ));
         }
         if self.schedule.levels.is_empty() {
-            return Err(invalid("levels", "[]", "at least one level is needed, e.g. 2,4,6,8,10"));
+            return Err(invalid(
+                Parameter::Levels,
+                "[]",
+                "at least one level is needed, e.g. 2,4,6,8,10",
+            ));
         }
         if self.schedule.iterations == 0 {
-            return Err(invalid("iterations", 0, "at least one iteration at each level"));
+            return Err(invalid(Parameter::Iterations, 0, "at least one iteration at each level"));
         }
         if self.schedule.levels.len().saturating_mul(self.schedule.iterations) > MOST_ITERATIONS {
             let expected = "a run has at most 10^9 iterations over all levels";
-            return Err(invalid("iterations", self.schedule.iterations, expected));
+            return Err(invalid(Parameter::Iterations, self.schedule.iterations, expected));
         }
         self.critic.check()?;
         if self.estimator.has_critic() {
@@ -113,7 +122,7 @@ impl RunPlan {
         };
         match available_memory() {
             Some(available) if needed > available => Err(invalid(
-                "batch",
+                Parameter::Batch,
                 self.batch,
                 format!(
                     "with this critic it takes about {:.1} GB of memory, and {:.1} GB are free; \
