@@ -160,6 +160,14 @@ impl Error {
     }
 }
 
+/// Errors are equal if they are of the same kind and have the same text; sources cannot be compared.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && self.message() == other.message()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message().fmt(f)

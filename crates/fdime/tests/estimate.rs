@@ -193,7 +193,7 @@ fn an_estimate_can_be_stopped() {
     }
     let (x, y) = drawn("gaussian", 1, Level::Mi(0.5), 100);
     let stopped = estimate(&x, &y, &quick(Method::Auto), &Impatient);
-    assert!(matches!(stopped.err(), Some(Error::Interrupted)));
+    assert_eq!(stopped.err(), Some(Error::Interrupted));
 }
 
 #[test]
