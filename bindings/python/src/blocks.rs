@@ -4,7 +4,7 @@ use crate::failure::{caught, exception, guarded};
 use crate::table::readable;
 use crate::watch::watched;
 use fdime::estimate::Progress;
-use fdime::names::Entries;
+use fdime::names::Entry;
 use fdime::objective::{Cost, Objective as Maximised, value_and_gradient};
 use fdime::random::{Purpose, stream};
 use fdime::scores::{PairCounts, ScoreBlock, Scores};
@@ -196,13 +196,14 @@ impl Objective {
             let known = state.as_ref().map(|(known, _)| *known);
             if let Some(known) = known.filter(|k| *k != counts && self.remembers()) {
                 return Err(fdime::Error::Incompatible {
-                    parameter: "estimator",
+                    parameter: fdime::Parameter::Estimator,
                     value: self.estimator.name().into(),
-                    other: format!("{} + {} scores", counts.joint, counts.marginal),
+                    other: format!("{} + {} scores", counts.joint, counts.marginal).into(),
                     reason: format!(
                         "it remembers batches of {} + {}; make another for other sizes",
                         known.joint, known.marginal
-                    ),
+                    )
+                    .into(),
                 });
             }
             if known != Some(counts) {
@@ -305,7 +306,10 @@ pub fn suite() -> PyResult<Vec<(String, String, usize, String)>> {
 /// Every name that something answers to, with a description, by what it names.
 #[pyfunction]
 pub fn names() -> BTreeMap<&'static str, BTreeMap<String, String>> {
+    let described = |entry: Entry| match entry.formula {
+        Some(formula) => (entry.name, format!("{}: f(u) = {formula}", entry.description)),
+        None => (entry.name, entry.description.into()),
+    };
     let sections = fdime::names::sections().into_iter();
-    let named = |entries: Entries| entries.into_iter().filter(|(name, _)| !name.is_empty());
-    sections.map(|(section, entries)| (section, named(entries).collect())).collect()
+    sections.map(|s| (s.title, s.entries.into_iter().map(described).collect())).collect()
 }

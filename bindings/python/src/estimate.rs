@@ -1,14 +1,14 @@
 //! Estimates from finite data.
 
-use crate::failure::{caught, guarded, json, parsed};
+use crate::failure::{caught, exception, guarded, json, parsed};
 use crate::table::Table;
 use crate::watch::watched;
-use crate::words::for_python;
+use crate::words::Arguments;
 use fdime::Estimator;
 use fdime::data::{Column, ConstantColumns, Frame, MissingRows, PairTable, Reading, scoring_pairs};
 use fdime::estimate::{
-    Estimate, EstimatePlan, Finding, PairFinding, RowOrder, SavedColumn, SavedModel,
-    estimate as estimate_of,
+    Estimate, EstimatePlan, EstimateReport, PairFinding, Paragraph, RowOrder, SavedColumn,
+    SavedModel, estimate as estimate_of,
 };
 use numpy::PyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -97,7 +97,7 @@ fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
         )));
     }
     let columns: Vec<Column> = x.columns.iter().chain(&y.columns).cloned().collect();
-    Frame::new(columns).map_err(PyValueError::new_err)
+    Frame::new(columns).map_err(exception)
 }
 
 /// Both sides, with columns as numbers or categories as asked for, and their complete rows.
@@ -133,11 +133,8 @@ pub fn estimate<'py>(
     let plan: EstimatePlan = parsed(plan, "plan")?;
     let start = Instant::now();
     let table = pair_table(&x.get().frame, &y.get().frame, &options)?;
-    let mut result =
+    let result =
         watched(py, threads, watch, |watch| estimate_of(&table.x, &table.y, &plan, watch))?;
-    for reason in &mut result.verdict.reasons {
-        reason.text = for_python(&reason.text);
-    }
     let seconds = start.elapsed().as_secs_f64();
     caught(|| answer(py, &table, &plan, &result, seconds))
 }
@@ -150,11 +147,11 @@ fn answer<'py>(
     result: &Estimate,
     seconds: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let finding = Finding { table, plan, estimate: result, seconds };
+    let report = EstimateReport { table, plan, estimate: result, seconds };
     let answer = PyDict::new(py);
-    answer.set_item("json", json(&finding)?)?;
-    answer.set_item("summary", finding.summary(false))?;
-    answer.set_item("summary_bits", finding.summary(true))?;
+    answer.set_item("json", json(&report.record(&Arguments))?)?;
+    answer.set_item("summary", paragraphs(report.summary(false, &Arguments)))?;
+    answer.set_item("summary_bits", paragraphs(report.summary(true, &Arguments)))?;
     let pointwise = spread_out(&result.pointwise, &table.kept, table.input_rows);
     answer.set_item("pointwise", PyArray1::from_vec(py, pointwise))?;
     let test = result.independence.as_ref();
@@ -164,6 +161,16 @@ fn answer<'py>(
         .then(|| Model { model: SavedModel::new(plan, result, &table.x, &table.y) });
     answer.set_item("model", model.map(|model| Py::new(py, model)).transpose()?)?;
     Ok(answer)
+}
+
+/// Returns each paragraph with whether it is an item of a list.
+fn paragraphs(summary: Vec<Paragraph>) -> Vec<(bool, String)> {
+    let paragraphs = summary.into_iter().map(|paragraph| match paragraph {
+        Paragraph::Text(text) => (false, text),
+        Paragraph::Item(text) => (true, text),
+        Paragraph::Gap => (false, String::new()),
+    });
+    paragraphs.collect()
 }
 
 /// One pair of a matrix, as JSON.
@@ -183,10 +190,9 @@ pub fn pair(
     let frame = side_by_side(left, right)?;
     let columns: Vec<usize> = (0..frame.columns.len()).collect();
     let (of_x, of_y) = columns.split_at(left.columns.len());
-    let mut finding = watched(py, threads, watch, |watch| {
-        PairFinding::new(&frame, (&x.0, of_x), (&y.0, of_y), &plan, &reading, watch)
+    let finding = watched(py, threads, watch, |watch| {
+        PairFinding::new(&frame, (&x.0, of_x), (&y.0, of_y), &plan, &reading, &Arguments, watch)
     })?;
-    finding.problem = finding.problem.map(|problem| for_python(&problem));
     json(&finding)
 }
 

@@ -24,6 +24,18 @@ mod _native {
     #[pymodule_export]
     use super::watch::panic_in_a_worker;
 
+    /// Silences panics that the library returns as errors.
+    #[pymodule_init]
+    fn init(_module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !fdime::panic_is_caught() {
+                print(info);
+            }
+        }));
+        Ok(())
+    }
+
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

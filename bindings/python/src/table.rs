@@ -116,7 +116,7 @@ fn arrow_frame(source: &Bound<'_, PyAny>) -> PyResult<Frame> {
 
 impl Table {
     fn of(columns: Vec<Column>) -> PyResult<Self> {
-        let frame = Frame::new(columns).map_err(PyValueError::new_err)?;
+        let frame = Frame::new(columns).map_err(exception)?;
         Ok(Table { frame: Arc::new(frame) })
     }
 }

@@ -1,40 +1,74 @@
-//! Errors as the user sees them: one line on stderr that names the flag, and an exit code.
+//! Errors of commands: one line on stderr that names the flag, and an exit code.
 
+use crate::flags::{FLAGS, Flags};
+use fdime::{Error, Parameter, Wording};
 use std::process::ExitCode;
 
-/// Why a command did not succeed.
+/// The reason why a command did not succeed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The request cannot be carried out as it is: exit code 2.
+    /// The request is not valid: exit code 2.
     Usage(String),
-    /// It was carried out, and went wrong: exit code 1.
+    /// The work failed: exit code 1.
     Run(String),
     /// Ctrl-C: exit code 130.
     Interrupted,
-    /// Ctrl-C, with what is finished kept for `--resume`: exit code 130.
+    /// Ctrl-C, with finished work kept for `--resume`: exit code 130.
     Paused,
     /// Ctrl-C, with finished runs in a log: exit code 130.
     Logged,
-    /// Whoever read our output has closed it (`fdime list | head`): that is no error.
+    /// The reader of the output has closed it (`fdime list | head`), which is not an error.
     OutputClosed,
 }
 
-/// What every command returns.
+/// The result of a command.
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
-    /// The same, said of something that has another name here than its usual flag.
-    pub fn renamed(self, flag: &str, here: &str) -> Self {
+    /// Returns the failure for an error of the library, which names parameters by these flags.
+    pub fn new(error: Error, flags: &Flags) -> Self {
+        let text = error.render(flags);
+        let named =
+            |parameter: Parameter| format!("{}: {text}", flags.parameter(parameter.set_through()));
+        match error {
+            Error::Interrupted => Failure::Interrupted,
+            Error::UnknownName { parameter, .. } => {
+                Failure::Usage(named(parameter)).with_hint("'fdime list' shows all names")
+            }
+            Error::InvalidDivergence { .. } => Failure::Usage(named(Parameter::Divergence)),
+            Error::InvalidParameter { .. }
+            | Error::Incompatible { .. }
+            | Error::Read { .. }
+            | Error::Data { .. }
+            | Error::UnequalColumns { .. }
+            | Error::Selection { .. } => Failure::Usage(text),
+            _ => Failure::Run(text),
+        }
+    }
+
+    /// Returns the failure for a name that is not known, with a hint where to find the names.
+    pub fn unknown_name<'a>(
+        kind: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        hint: &str,
+    ) -> Self {
+        let suggestion = match fdime::nearest_name(name, known) {
+            Some(nearest) => format!("; did you mean '{nearest}'?"),
+            None => String::new(),
+        };
+        Failure::Usage(format!("unknown {kind} '{name}'{suggestion}")).with_hint(hint)
+    }
+
+    /// Appends a line with a hint.
+    pub fn with_hint(self, hint: &str) -> Self {
         match self {
-            Failure::Usage(message) => Failure::Usage(match message.strip_prefix(flag) {
-                Some(rest) if rest.starts_with([' ', ':']) => format!("{here}{rest}"),
-                _ => message,
-            }),
+            Failure::Usage(message) => Failure::Usage(format!("{message}\nhint: {hint}")),
             other => other,
         }
     }
 
-    /// The same, said of a part of the request.
+    /// Names the part of the request that is not valid.
     pub fn within(self, part: &str) -> Self {
         match self {
             Failure::Usage(message) => Failure::Usage(format!("{part}: {message}")),
@@ -42,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// Says it on stderr and gives the exit code.
+    /// Writes the failure to stderr and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(message) => {
@@ -58,11 +92,11 @@ impl Failure {
                 ExitCode::from(130)
             }
             Failure::Logged => {
-                eprintln!("interrupted: finished runs are in the log; the same command goes on");
+                eprintln!("interrupted: finished runs are in the log; the same command continues");
                 ExitCode::from(130)
             }
             Failure::Paused => {
-                eprintln!("interrupted: --resume goes on from here");
+                eprintln!("interrupted: --resume continues from here");
                 ExitCode::from(130)
             }
             Failure::OutputClosed => ExitCode::SUCCESS,
@@ -70,36 +104,9 @@ impl Failure {
     }
 }
 
-/// The flag that sets a parameter or takes a kind of name.
-fn flag(parameter: &str) -> String {
-    match parameter {
-        "tau" | "alpha" | "divergence" => "--estimator".into(),
-        "map" => "--scenario".into(),
-        "kind of level" => "--levels".into(),
-        other => format!("--{other}"),
-    }
-}
-
-impl From<fdime::Error> for Failure {
-    fn from(error: fdime::Error) -> Self {
-        use fdime::Error;
-        match error {
-            Error::InvalidParameter { parameter, value, expected } => {
-                Failure::Usage(format!("{} {value}: {expected}", flag(parameter)))
-            }
-            Error::Incompatible { parameter, value, other, reason } => Failure::Usage(format!(
-                "{} {value} does not go with {other}: {reason}",
-                flag(parameter)
-            )),
-            Error::UnknownName { kind, .. } => Failure::Usage(format!(
-                "{}: {error}\nhint: 'fdime list' shows all names",
-                flag(kind)
-            )),
-            Error::InvalidDivergence { .. } => Failure::Usage(format!("--estimator: {error}")),
-            Error::Interrupted => Failure::Interrupted,
-            Error::Data { .. } | Error::Selection { .. } => Failure::Usage(error.to_string()),
-            error => Failure::Run(error.to_string()),
-        }
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::new(error, &FLAGS)
     }
 }
 

@@ -3,12 +3,21 @@
 mod args;
 mod commands;
 mod failure;
+mod flags;
 mod report;
 mod reproduce;
+mod summary;
 
 use clap::Parser;
 
 fn main() -> std::process::ExitCode {
+    // The library returns some panics as errors; those must not be printed.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !fdime::panic_is_caught() {
+            print(info);
+        }
+    }));
     let outcome = match args::Cli::parse().command {
         args::Command::Estimate(estimate) => commands::estimate::run(&estimate),
         args::Command::Apply(apply) => commands::apply::run(&apply),

@@ -1,7 +1,7 @@
 //! Finished work on disk, one JSON line for each entry, appended when it finishes. A kill loses only
 //! what was still running, and the same work need not be done again.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, not_writable, write_error};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -44,7 +44,8 @@ impl<E: Entry> Journal<E> {
     /// # Errors
     /// As for [`open`](Self::open), and if the file starts with another heading.
     pub fn open_with_heading(path: &Path, heading: &impl Serialize) -> Result<Self> {
-        let heading = serde_json::to_value(heading).map_err(|error| write_error(path, error))?;
+        let heading =
+            serde_json::to_value(heading).map_err(|error| not_writable(path, error.to_string()))?;
         Self::open_lines(path, Some(heading))
     }
 
@@ -52,10 +53,10 @@ impl<E: Entry> Journal<E> {
         let io = |error: std::io::Error| write_error(path, error);
         let file = File::options().read(true).append(true).create(true).open(path).map_err(io)?;
         if !file.metadata().map_err(io)?.is_file() {
-            return Err(write_error(path, "it is not a regular file"));
+            return Err(not_writable(path, "it is not a regular file"));
         }
         file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => write_error(path, "another process is writing to it"),
+            TryLockError::WouldBlock => not_writable(path, "another process is writing to it"),
             TryLockError::Error(error) => write_error(path, error),
         })?;
         let mut journal = Journal { path: path.into(), file, length: 0, entries: HashMap::new() };
@@ -80,7 +81,7 @@ impl<E: Entry> Journal<E> {
                 if complete && serde_json::from_str(&line).ok().as_ref() == Some(heading) {
                     self.length = line.len() as u64;
                 } else if complete || !heading.to_string().starts_with(&line) {
-                    return Err(write_error(&path, OTHER_HEADING));
+                    return Err(not_writable(&path, OTHER_HEADING));
                 }
             } else {
                 match serde_json::from_str::<E>(&line) {
@@ -95,7 +96,7 @@ impl<E: Entry> Journal<E> {
                     Err(_) if !complete && line.starts_with(E::LINE_START) => break,
                     Err(error) => {
                         let reason = format!("line {number} is not an entry of a journal: {error}");
-                        return Err(write_error(&path, reason));
+                        return Err(not_writable(&path, reason));
                     }
                 }
             }
@@ -122,7 +123,8 @@ impl<E: Entry> Journal<E> {
     /// Appends an entry and waits until it is on disk. If writing fails, the file is cut back to
     /// its last complete line.
     pub fn append(&mut self, entry: E) -> Result<()> {
-        let line = serde_json::to_string(&entry).map_err(|error| write_error(&self.path, error))?;
+        let line = serde_json::to_string(&entry)
+            .map_err(|error| not_writable(&self.path, error.to_string()))?;
         self.append_line(&line)?;
         self.insert(entry);
         Ok(())
@@ -153,10 +155,6 @@ const OTHER_HEADING: &str = "it belongs to other data, other settings or another
 /// Returns the key as JSON. Keys are plain data, which can always be written.
 fn key_text(key: &impl Serialize) -> String {
     serde_json::to_string(key).unwrap_or_default()
-}
-
-fn write_error(path: &Path, reason: impl ToString) -> Error {
-    Error::Write { path: path.display().to_string(), reason: reason.to_string() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From a network's raw output to a log density ratio.
 
 use crate::error::{Result, unknown_name};
+use crate::message::Parameter;
 use crate::numerics::{Real, ln_softplus, ln_softplus_slope};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -65,7 +66,7 @@ impl FromStr for Link {
         Link::ALL
             .into_iter()
             .find(|link| link.name() == name)
-            .ok_or_else(|| unknown_name("link", name, Link::ALL.map(Link::name)))
+            .ok_or_else(|| unknown_name(Parameter::Link, name, Link::ALL.map(Link::name)))
     }
 }
 

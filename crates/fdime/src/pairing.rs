@@ -1,6 +1,7 @@
 //! Marginal pairs from a batch of joint ones.
 
 use crate::error::{Result, invalid, unknown_name};
+use crate::message::Parameter;
 use crate::scores::PairCounts;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -46,10 +47,14 @@ impl Pairing {
     /// partners and leaves it empty. At least two rows are needed: a single one has no other y.
     pub fn fill(self, n: usize, rng: &mut impl rand::Rng, partner: &mut Vec<u32>) -> Result<()> {
         if n < 2 {
-            return Err(invalid("batch", n, "at least 2 rows are needed to pair x with another y"));
+            return Err(invalid(
+                Parameter::Batch,
+                n,
+                "at least 2 rows are needed to pair x with another y",
+            ));
         }
         let Ok(n) = u32::try_from(n) else {
-            return Err(invalid("batch", n, "a batch holds at most 2^32 - 1 rows"));
+            return Err(invalid(Parameter::Batch, n, "a batch holds at most 2^32 - 1 rows"));
         };
         partner.clear();
         match self {
@@ -98,7 +103,7 @@ impl FromStr for Pairing {
         Pairing::ALL
             .into_iter()
             .find(|pairing| pairing.name() == name)
-            .ok_or_else(|| unknown_name("pairing", name, Pairing::ALL.map(Pairing::name)))
+            .ok_or_else(|| unknown_name(Parameter::Pairing, name, Pairing::ALL.map(Pairing::name)))
     }
 }
 

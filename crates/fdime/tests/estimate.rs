@@ -151,7 +151,7 @@ fn tiny_and_odd_tables_end_well() {
     let nearly = columns("y", vec![(0..100).map(|k| f64::from(u8::from(k == 7))).collect()]);
     assert!(estimated(&(x.clone(), nearly), &quick(Method::Auto)).mi.is_finite());
     let equal = estimated(&(x.clone(), x), &quick(Method::Auto));
-    let reasons: Vec<&str> = equal.verdict.reasons.iter().map(|r| r.code.as_str()).collect();
+    let reasons: Vec<&str> = equal.verdict.reasons.iter().map(|r| r.code).collect();
     assert!(reasons.contains(&"near-ln-n"), "{reasons:?}");
 }
 

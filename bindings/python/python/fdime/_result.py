@@ -6,6 +6,7 @@ import html
 import json
 import math
 import os
+import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,25 +19,42 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def _wrapped(paragraphs: list[tuple[bool, str]]) -> str:
+    """Wraps paragraphs, each with whether it is an item of a list, to lines of 80 characters."""
+
+    def filled(item: bool, text: str) -> str:
+        first, rest = ("  - ", "    ") if item else ("", "  ")
+        return textwrap.fill(
+            text,
+            80,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    return "\n".join(filled(item, text) for item, text in paragraphs)
+
+
 @dataclass(frozen=True)
 class Reason:
-    """Something that speaks against an estimate."""
+    """A warning about an estimate."""
 
     #: A short name that does not change between versions.
     code: str
-    #: How far the estimate can be trusted because of it, ``good``, ``fair`` or ``doubtful``.
+    #: The highest reliability with this warning, ``good``, ``fair`` or ``doubtful``.
     limits_to: str
-    #: What it is and what to do, in a sentence.
+    #: The finding and what to do, in a sentence.
     text: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether to believe an estimate."""
+    """The reliability of an estimate with the reasons for it."""
 
     #: ``good``, ``fair`` or ``doubtful``, the lowest that a reason allows.
     reliability: str
-    #: The reasons, the gravest first.
+    #: The reasons, most serious first.
     reasons: tuple[Reason, ...]
 
     def __str__(self) -> str:
@@ -206,7 +224,7 @@ class Estimate:
             seconds=told["seconds"],
             critics=None if answer["model"] is None else Critics(answer["model"]),
             _json=answer["json"],
-            _summaries=(answer["summary"], answer["summary_bits"]),
+            _summaries=(_wrapped(answer["summary"]), _wrapped(answer["summary_bits"])),
         )
 
     @property

@@ -1,7 +1,7 @@
 use super::estimate::amount;
 use super::{check_outputs, missing_rows, print_json, write_pointwise};
 use crate::args::Apply;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use fdime::Nats;
 use fdime::data::load_named;
 use fdime::estimate::{SavedColumn, SavedModel};
@@ -21,7 +21,10 @@ struct Json {
 pub fn run(args: &Apply) -> Outcome {
     let missing = missing_rows(&args.missing)?;
     check_outputs(&args.file, [args.pointwise.as_ref()])?;
-    let model = SavedModel::load(&args.model)?;
+    let model = SavedModel::load(&args.model).map_err(|error| {
+        let hint = "'fdime estimate --save' writes a model";
+        Failure::from(error).with_hint(hint)
+    })?;
     let named = |columns: &[SavedColumn]| -> Vec<(String, bool)> {
         columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()
     };

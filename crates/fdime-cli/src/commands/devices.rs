@@ -14,7 +14,7 @@ struct Row {
     free_gb: Option<f64>,
     compute_capability: Option<String>,
     ready: bool,
-    /// What keeps it from being used.
+    /// The reason why it cannot be used.
     problem: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub fn run(args: &Devices) -> Outcome {
         Ok(devices) => {
             let compiler = kernel_compiler_found().err().map(|error| error.to_string());
             for device in devices {
-                // Plans run on the first one.
+                // Plans run on the first GPU.
                 let others = (device.ordinal > 0).then(|| "only the first GPU is used".to_string());
                 let problem = device.problem.or(others).or_else(|| compiler.clone());
                 let opened = device.architecture > 0;

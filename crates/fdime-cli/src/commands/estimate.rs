@@ -1,10 +1,12 @@
 use super::{Watch, check_outputs, print_json, write_pointwise};
 use crate::args::Estimate as Arguments;
 use crate::failure::{Failure, Outcome};
+use crate::flags::FLAGS;
 use crate::report::estimate::render;
+use crate::summary;
 use fdime::Nats;
 use fdime::data::{load_pairs, write_whole};
-use fdime::estimate::{Effort, Finding, Method, RowOrder, SavedModel, estimate};
+use fdime::estimate::{Effort, EstimateReport, Method, RowOrder, SavedModel, estimate};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -32,14 +34,14 @@ pub fn run(args: &Arguments) -> Outcome {
         .map_err(Failure::from)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
-    let finding = Finding { table: &table, plan: &plan, estimate: &result, seconds };
+    let report = EstimateReport { table: &table, plan: &plan, estimate: &result, seconds };
 
     if let Some(path) = &args.pointwise {
         write_pointwise(path, &result.pointwise, &table.kept, table.input_rows)?;
     }
     if let Some(path) = &args.report {
         let file = file_name(&args.file);
-        let page = render(&format!("Mutual information in {file}"), &finding);
+        let page = render(&format!("Mutual information in {file}"), &report);
         write_whole(path, |file| file.write_all(page.as_bytes()))?;
         eprintln!("wrote {}", path.display());
     }
@@ -48,9 +50,10 @@ pub fn run(args: &Arguments) -> Outcome {
         eprintln!("wrote {}", folder.display());
     }
     if args.json {
-        return print_json(&finding);
+        return print_json(&report.record(&FLAGS));
     }
-    Ok(writeln!(std::io::stdout(), "{}", finding.summary(args.bits))?)
+    let summary = summary::wrap(&report.summary(args.bits, &FLAGS));
+    Ok(writeln!(std::io::stdout(), "{summary}")?)
 }
 
 fn file_name(path: &Path) -> String {
@@ -60,7 +63,7 @@ fn file_name(path: &Path) -> String {
     }
 }
 
-/// An amount of information in the unit asked for.
+/// Returns an amount of information in bits or in nats.
 pub(super) fn amount(nats: Nats, bits: bool) -> f64 {
     if bits { nats.bits() } else { nats.0 }
 }

@@ -1,7 +1,9 @@
 use super::{Interruptible, check_outputs, interrupt_flag, progress_bar};
 use crate::args::Matrix;
 use crate::failure::{Failure, Outcome};
+use crate::flags::FLAGS;
 use crate::report::{heat_map, shortened};
+use fdime::Parameter;
 use fdime::data::{Frame, Reading, load_frame, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, PairFinding as Pair};
 use rayon::prelude::*;
@@ -14,11 +16,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What an unfinished run was about: it can only go on with the same.
+/// The request of an unfinished run, which only the same request can continue.
 #[derive(PartialEq, Serialize, Deserialize)]
 struct Heading {
     groups: Vec<(String, Vec<usize>)>,
-    /// Of the columns that were read, as numbers or categories.
+    /// The fingerprint of the columns.
     data: String,
     plan: EstimatePlan,
     version: String,
@@ -44,8 +46,11 @@ pub fn run(args: &Matrix) -> Outcome {
     check_outputs(&args.file, [Some(&args.output), args.svg.as_ref()])?;
     let reading = args.reading.parse()?;
     let plan = args.estimation.plan(Effort::Quick)?;
-    let role = if args.groups.is_empty() { "--columns" } else { "--group" };
-    let (frame, chosen) = load_frame(&args.file, &selectors(args)?, role, &reading)?;
+    let parameter = match args.groups.is_empty() {
+        true => Parameter::Columns,
+        false => Parameter::Groups,
+    };
+    let (frame, chosen) = load_frame(&args.file, &selectors(args)?, parameter, &reading)?;
     let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
     plan.check(frame.rows)?;
@@ -80,25 +85,25 @@ pub fn run(args: &Matrix) -> Outcome {
         write_whole(path, |file| file.write_all(svg.as_bytes()))?;
         eprintln!("wrote {}", path.display());
     }
-    // The journal has served once the results are on disk.
+    // The results are on disk, so the journal is no longer needed.
     let _ = std::fs::remove_file(journal_path(&args.output));
     print_top(&pairs, seconds)
 }
 
-/// NAME=COLUMNS
+/// Splits NAME=COLUMNS.
 fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
     group.split_once('=').ok_or_else(|| {
         Failure::Usage(format!("--group {group}: write NAME=COLUMNS, as in 'left=l_*'"))
     })
 }
 
-/// What chooses the columns to read.
+/// Returns the selectors of the columns to read.
 fn selectors(args: &Matrix) -> Result<Vec<&str>, Failure> {
     let groups = args.groups.iter().map(|group| Ok(name_and_selector(group)?.1));
     args.columns.iter().map(|columns| Ok(columns.as_str())).chain(groups).collect()
 }
 
-/// Names and columns of what is compared.
+/// Returns the names and columns of the groups to compare.
 fn groups(
     args: &Matrix,
     frame: &Frame,
@@ -187,11 +192,11 @@ impl Work<'_> {
         let ((x_name, x), (y_name, y)) = (&self.groups[i], &self.groups[j]);
         let progress = Interruptible(Arc::clone(interrupted));
         let (x, y) = ((x_name.as_str(), &x[..]), (y_name.as_str(), &y[..]));
-        Ok(Pair::new(self.frame, x, y, self.plan, &self.reading, &progress)?)
+        Ok(Pair::new(self.frame, x, y, self.plan, &self.reading, &FLAGS, &progress)?)
     }
 }
 
-/// Finished pairs on disk, one line each behind a heading, while a run is unfinished.
+/// The finished pairs of an unfinished run on disk: a heading, then one line for each pair.
 struct Journal {
     file: File,
     done: Done,
@@ -221,16 +226,16 @@ impl Journal {
             if first.as_ref() != Some(heading) {
                 return Err(fail(
                     "the unfinished run has other columns, settings or another version; \
-                     delete this file to start anew"
+                     delete this file to start again"
                         .into(),
                 ));
             }
-            // The last line may be cut off by a kill; that pair is done again.
+            // A kill may have cut off the last line; that pair is estimated again.
             done.extend(
                 lines.map_while(|line| serde_json::from_str::<((usize, usize), Pair)>(&line).ok()),
             );
         }
-        // What is whole is written anew, so that nothing follows a line cut off in the middle.
+        // The complete lines are written again, because nothing may follow an incomplete line.
         let mut text = serde_json::to_string(heading).map_err(|error| fail(error.to_string()))?;
         for entry in &done {
             let line = serde_json::to_string(&entry).map_err(|error| fail(error.to_string()))?;
@@ -245,7 +250,7 @@ impl Journal {
     }
 }
 
-/// A CSV field, quoted if it must be.
+/// Returns a CSV field, quoted if necessary.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -292,9 +297,9 @@ fn write_output(
     })?)
 }
 
-/// The strongest pairs, for people.
+/// Prints the strongest pairs.
 fn print_top(pairs: &[Pair], seconds: f64) -> Outcome {
-    const SHOWN: usize = 10;
+    const MAX_SHOWN: usize = 10;
     let mut found: Vec<&Pair> = pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
     found.sort_by(|a, b| b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal));
     let mut out = std::io::stdout().lock();
@@ -310,7 +315,7 @@ fn print_top(pairs: &[Pair], seconds: f64) -> Outcome {
     }
     writeln!(out, "\n{:24} {:24} {:>7} {:>15} {:>6}", "x", "y", "nats", "95% interval", "p adj")?;
     let short = |name: &str| shortened(name, 24);
-    for pair in found.iter().take(SHOWN) {
+    for pair in found.iter().take(MAX_SHOWN) {
         let value = |v: Option<f64>| v.unwrap_or(f64::NAN);
         writeln!(
             out,
@@ -322,8 +327,8 @@ fn print_top(pairs: &[Pair], seconds: f64) -> Outcome {
             pair.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default()
         )?;
     }
-    if found.len() > SHOWN {
-        writeln!(out, "... and {} more in the file", found.len() - SHOWN)?;
+    if found.len() > MAX_SHOWN {
+        writeln!(out, "... and {} more in the file", found.len() - MAX_SHOWN)?;
     }
     Ok(())
 }

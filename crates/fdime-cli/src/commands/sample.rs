@@ -1,10 +1,15 @@
 use super::progress_bar;
 use crate::args::Sample;
 use crate::failure::{Failure, Outcome};
+use crate::flags::Flags;
 use fdime::data::{Table, check_writable, write_csv, write_npy, write_npz};
 use fdime::random::{Purpose, stream};
-use fdime::{Level, PairSource, ScenarioPlan};
+use fdime::{Level, PairSource, Parameter, ScenarioPlan};
 use std::io::Write;
+
+/// This command draws from one level and takes its scenario without a flag.
+const FLAGS: Flags =
+    Flags { renamed: &[(Parameter::Levels, "--level"), (Parameter::Scenario, "SCENARIO")] };
 
 pub fn run(args: &Sample) -> Outcome {
     let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
@@ -21,14 +26,12 @@ pub fn run(args: &Sample) -> Outcome {
         fdime::Error::InvalidParameter { value, .. } => {
             Failure::Usage(format!("--level {value}: write a number (nats), rho=R, eps=E or df=V"))
         }
-        error => Failure::from(error).renamed("--levels", "--level"),
+        error => Failure::new(error, &FLAGS),
     })?;
     check_writable(&args.output)?;
     let scenario = ScenarioPlan::new(&args.scenario, args.dim)
         .and_then(|plan| plan.at(level))
-        .map_err(|error| {
-            Failure::from(error).renamed("--levels", "--level").renamed("--scenario", "SCENARIO")
-        })?;
+        .map_err(|error| Failure::new(error, &FLAGS))?;
     let (x_dim, y_dim) = scenario.dims();
     let mut rng = stream(args.seed, Purpose::Data, 0, 0);
     let (mut x_row, mut y_row) = (Vec::new(), Vec::new());

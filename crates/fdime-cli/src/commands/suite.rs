@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
 
-/// A task's outcome.
+/// The result of a task.
 #[derive(Serialize)]
 struct Row {
     task: String,
@@ -34,15 +34,17 @@ impl Row {
         }
     }
 
+    /// Returns the estimate minus the true value.
     fn error(&self) -> f64 {
         self.mi_nats - self.true_mi
     }
 
-    /// Within a factor of 1.5 of the truth.
+    /// Returns whether the estimate is within a factor of 1.5 of the true value.
     fn solved(&self) -> bool {
         (self.true_mi / 1.5..=self.true_mi * 1.5).contains(&self.mi_nats)
     }
 
+    /// Returns whether the interval contains the true value.
     fn covered(&self) -> bool {
         (self.ci_low..=self.ci_high).contains(&self.true_mi)
     }

@@ -2,9 +2,10 @@
 
 use super::figure::{Figure, padded, range};
 use super::svg::escape;
+use crate::flags::FLAGS;
 use fdime::Nats;
 use fdime::data::{Column, Values};
-use fdime::estimate::{CurvePoint, Estimate, Finding, Reliability, short_p};
+use fdime::estimate::{CurvePoint, Estimate, EstimateReport, Reliability, format_p_value};
 use std::fmt::Write;
 
 /// The most points of the data that are drawn.
@@ -36,7 +37,7 @@ margin-right:5px}pre{overflow:auto;font-size:12px;background:var(--card);padding
 border:1px solid var(--line);border-radius:6px}ul{margin:6px 0;padding-left:20px}";
 
 /// The whole page.
-pub fn render(title: &str, report: &Finding) -> String {
+pub fn render(title: &str, report: &EstimateReport) -> String {
     let estimate = report.estimate;
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -64,7 +65,7 @@ pub fn render(title: &str, report: &Finding) -> String {
             "<p class=\"soft\">Mean log ratio of {} random pairings of x and y, against the \
              observed one: p = {}.</p>{figure}",
             test.null.len(),
-            short_p(test.p_value)
+            format_p_value(test.p_value)
         );
         card(&mut page, "Test of independence", &text);
     }
@@ -93,13 +94,13 @@ fn card(page: &mut String, title: &str, body: &str) {
     let _ = write!(page, "<section class=\"card\"><h2>{}</h2>{body}</section>", escape(title));
 }
 
-fn headline(report: &Finding) -> String {
+fn headline(report: &EstimateReport) -> String {
     let Estimate { mi, interval: (low, high), independence, .. } = report.estimate;
     let test = match independence {
         Some(test) if test.p_value <= 0.05 => {
-            format!("x and y are dependent (p = {})", short_p(test.p_value))
+            format!("x and y are dependent (p = {})", format_p_value(test.p_value))
         }
-        Some(test) => format!("no dependence was found (p = {})", short_p(test.p_value)),
+        Some(test) => format!("no dependence was found (p = {})", format_p_value(test.p_value)),
         None => "this method has no test of independence".into(),
     };
     let dropped = match report.table.n_dropped() {
@@ -133,7 +134,7 @@ fn verdict(estimate: &Estimate) -> String {
             text,
             "<li><span class=\"{}\">&#9679;</span> {}</li>",
             reason.limits_to,
-            escape(&reason.text)
+            escape(&reason.message.render(&FLAGS))
         );
     }
     text + "</ul>"
@@ -287,7 +288,7 @@ fn colour(value: f64, scale: f64) -> String {
 }
 
 /// The x and the y column that go together most, against each other.
-fn data_view(report: &Finding) -> String {
+fn data_view(report: &EstimateReport) -> String {
     let (table, estimate) = (report.table, report.estimate);
     let n = table.kept.len();
     let step = n.div_ceil(MOST_POINTS).max(1);

@@ -80,7 +80,7 @@ impl Job {
                 match *seconds > 0.0 && *seconds <= 3600.0 {
                     true => Ok(()),
                     false => Err(fdime::Error::InvalidParameter {
-                        parameter: "seconds",
+                        parameter: fdime::Parameter::Seconds,
                         value: seconds.to_string(),
                         expected: "between 0 and 3600".into(),
                     }),
@@ -142,9 +142,9 @@ fn check_window(last: usize, iterations: usize) -> fdime::Result<()> {
     match (1..=iterations).contains(&last) {
         true => Ok(()),
         false => Err(fdime::Error::InvalidParameter {
-            parameter: "last",
+            parameter: fdime::Parameter::Last,
             value: last.to_string(),
-            expected: format!("between 1 and the {iterations} iterations"),
+            expected: format!("between 1 and the {iterations} iterations").into(),
         }),
     }
 }

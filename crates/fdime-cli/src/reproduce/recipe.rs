@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use fdime::consistency::{ConsistencyPlan, View};
 use fdime::{
     Activation, AdamPlan, CriticKind, CriticPlan, Estimator, Pairing, RunPlan, ScenarioPlan,
-    Schedule, parse_levels, unknown_name,
+    Schedule, parse_levels,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -192,8 +192,8 @@ impl Recipe {
                 let found = RECIPES.iter().find(|(known, _)| known == name);
                 let known = Recipe::known().chain(["all", "list"]);
                 let unknown = || {
-                    let error = unknown_name("recipe", name, known);
-                    Failure::Usage(format!("{error}\nhint: 'fdime reproduce list' shows all names"))
+                    let hint = "'fdime reproduce list' shows all names";
+                    Failure::unknown_name("recipe", name, known, hint)
                 };
                 let (name, text) = found.ok_or_else(unknown)?;
                 recipes.push(Recipe::parse(name, text, quick)?);

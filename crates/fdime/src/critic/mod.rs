@@ -10,6 +10,7 @@ mod separable;
 pub(crate) use scorer::PairScorer;
 
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::message::Parameter;
 use crate::nn::{Activation, ConvNet, Part, dot};
 use crate::objective::Objective;
 use crate::pairing::Pairing;
@@ -188,9 +189,9 @@ impl CriticKind {
     pub fn check_pairing(self, pairing: Pairing) -> Result<()> {
         let refuse = |reason: &str| {
             Err(Error::Incompatible {
-                parameter: "pairing",
+                parameter: Parameter::Pairing,
                 value: pairing.to_string(),
-                other: format!("critic {self}"),
+                other: format!("critic {self}").into(),
                 reason: reason.into(),
             })
         };
@@ -218,10 +219,9 @@ impl FromStr for CriticKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        CriticKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| unknown_name("critic", name, CriticKind::ALL.map(CriticKind::name)))
+        CriticKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            unknown_name(Parameter::Critic, name, CriticKind::ALL.map(CriticKind::name))
+        })
     }
 }
 
@@ -327,37 +327,45 @@ impl CriticPlan {
         check_hidden(&self.hidden)?;
         if self.kind == CriticKind::Conv && self.hidden.len() < 2 {
             let expected = "the conv critic has channels and a dense layer, e.g. 64,128,1024";
-            return Err(invalid("hidden", self.hidden[0], expected));
+            return Err(invalid(Parameter::Hidden, self.hidden[0], expected));
         }
         if !(1..=32).contains(&self.parts) {
-            return Err(invalid("parts", self.parts, "between 1 and 32"));
+            return Err(invalid(Parameter::Parts, self.parts, "between 1 and 32"));
         }
         if !(1..=4096).contains(&self.side) {
-            return Err(invalid("side", self.side, "images have 1 to 4096 pixels on each side"));
+            return Err(invalid(
+                Parameter::Side,
+                self.side,
+                "images have 1 to 4096 pixels on each side",
+            ));
         }
         if !(1..=65_536).contains(&self.embedding) {
-            return Err(invalid("embedding", self.embedding, "it lies between 1 and 65536"));
+            return Err(invalid(
+                Parameter::Embedding,
+                self.embedding,
+                "it lies between 1 and 65536",
+            ));
         }
         if !(self.initial_scale.is_finite() && self.initial_scale > 0.0) {
             let expected = "a positive number";
-            return Err(invalid("initial_scale", self.initial_scale, expected));
+            return Err(invalid(Parameter::InitialScale, self.initial_scale, expected));
         }
         if !(0.0..=0.9).contains(&self.dropout) {
-            return Err(invalid("dropout", self.dropout, "it lies between 0 and 0.9"));
+            return Err(invalid(Parameter::Dropout, self.dropout, "it lies between 0 and 0.9"));
         }
         if self.dropout > 0.0 && self.kind != CriticKind::Deranged {
             return Err(Error::Incompatible {
-                parameter: "dropout",
+                parameter: Parameter::Dropout,
                 value: self.dropout.to_string(),
-                other: format!("critic {}", self.kind),
+                other: format!("critic {}", self.kind).into(),
                 reason: "only the deranged critic has dropout".into(),
             });
         }
         if self.zero_output && !matches!(self.kind, CriticKind::Joint | CriticKind::Deranged) {
             return Err(Error::Incompatible {
-                parameter: "zero_output",
+                parameter: Parameter::ZeroOutput,
                 value: "true".into(),
-                other: format!("critic {}", self.kind),
+                other: format!("critic {}", self.kind).into(),
                 reason: "only the joint and the deranged critic have a single output layer".into(),
             });
         }
@@ -369,13 +377,14 @@ impl CriticPlan {
         let pixels = self.side * self.side * self.parts;
         if self.kind == CriticKind::Conv && (x_dim % pixels != 0 || y_dim % pixels != 0) {
             return Err(Error::Incompatible {
-                parameter: "critic",
+                parameter: Parameter::Critic,
                 value: self.kind.to_string(),
-                other: format!("pairs of {x_dim} and {y_dim} numbers"),
+                other: format!("pairs of {x_dim} and {y_dim} numbers").into(),
                 reason: match self.parts {
-                    1 => format!("x and y must be images of {0} x {0} pixels", self.side),
+                    1 => format!("x and y must be images of {0} x {0} pixels", self.side).into(),
                     parts => {
                         format!("x and y must be {parts} images of {0} x {0} pixels", self.side)
+                            .into()
                     }
                 },
             });
@@ -456,10 +465,10 @@ impl CriticPlan {
 /// Checks the widths of hidden layers.
 pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
     if hidden.is_empty() {
-        return Err(invalid("hidden", "[]", "at least one hidden layer, e.g. 256,256"));
+        return Err(invalid(Parameter::Hidden, "[]", "at least one hidden layer, e.g. 256,256"));
     }
     match hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
-        Some(width) => Err(invalid("hidden", width, "a width lies between 1 and 65536")),
+        Some(width) => Err(invalid(Parameter::Hidden, width, "a width lies between 1 and 65536")),
         None => Ok(()),
     }
 }

@@ -1,14 +1,16 @@
-//! Arrow's arrays, in which both Parquet and Arrow files are decoded, as columns.
+//! Columns from Arrow's arrays, into which both Parquet and Arrow files are decoded.
 
 use super::frame::{Categories, Column, Frame, MISSING, Values, truth_label};
 use super::guard::without_panic;
-use crate::error::{Result as Outcome, data_error, quote};
+use super::source::Checked;
+use crate::error::{Result, data_error, quote};
+use crate::message::Message;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrowPrimitiveType, RecordBatchReader};
 use arrow_schema::{DataType, Field, TimeUnit};
 
-/// A column that grows by one array after another.
+/// A column to which arrays are appended.
 pub(super) struct ArrowColumn {
     name: String,
     values: Growing,
@@ -20,30 +22,35 @@ enum Growing {
 }
 
 impl ArrowColumn {
-    /// An empty column for values of the field's type; `rows` is how many are expected.
-    pub(super) fn new(name: &str, field: &Field, rows: usize) -> Result<Self, String> {
-        // A damaged file can promise any number of rows: memory beyond this grows with what comes.
-        const BELIEVED: usize = 1 << 24;
+    /// Creates an empty column for values of the field's type, with capacity for `rows` of them.
+    pub(super) fn new(name: &str, field: &Field, rows: usize) -> Checked<Self> {
+        // A damaged file can claim any number of rows, so the initial capacity is limited.
+        const MAX_CAPACITY: usize = 1 << 24;
         let values = match field.data_type() {
             DataType::Boolean | DataType::Dictionary(..) => Growing::Discrete(Default::default()),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
                 Growing::Discrete(Default::default())
             }
-            kind if is_number(kind) => Growing::Continuous(Vec::with_capacity(rows.min(BELIEVED))),
+            kind if is_number(kind) => {
+                Growing::Continuous(Vec::with_capacity(rows.min(MAX_CAPACITY)))
+            }
             kind => {
                 let name = quote(name);
                 return Err(format!(
                     "column {name} is of type {kind}, which is neither number nor text; leave it \
                      out or convert it"
-                ));
+                )
+                .into());
             }
         };
         Ok(Self { name: name.to_string(), values })
     }
 
     /// Appends the rows of an array.
-    pub(super) fn append(&mut self, array: &dyn Array) -> Result<(), String> {
-        let fault = |problem: String| format!("column {} {problem}", quote(&self.name));
+    pub(super) fn append(&mut self, array: &dyn Array) -> Checked<()> {
+        let fault = |problem: Message| {
+            Message::from(format!("column {} ", quote(&self.name))).then(problem)
+        };
         match &mut self.values {
             Growing::Continuous(values) => {
                 let start = values.len();
@@ -51,7 +58,7 @@ impl ArrowColumn {
                 match values[start..].iter().position(|value| value.is_infinite()) {
                     Some(offset) => {
                         let row = start + offset + 1;
-                        Err(fault(format!("has an infinite value in row {row}; remove it")))
+                        Err(fault(format!("has an infinite value in row {row}; remove it").into()))
                     }
                     None => Ok(()),
                 }
@@ -60,6 +67,7 @@ impl ArrowColumn {
         }
     }
 
+    /// Returns the column.
     pub(super) fn finish(self) -> Column {
         let values = match self.values {
             Growing::Continuous(values) => Values::Continuous(values),
@@ -69,24 +77,24 @@ impl ArrowColumn {
     }
 }
 
-/// Columns from another library's memory; `name` is what the table is called in errors.
-pub fn read_batches(batches: impl RecordBatchReader, name: &str) -> Outcome<Frame> {
+/// Reads columns from another library's memory; `name` names the table in errors.
+pub fn read_batches(batches: impl RecordBatchReader, name: &str) -> Result<Frame> {
     without_panic(|| decode(batches)).flatten().map_err(|problem| data_error(name, problem))
 }
 
-fn decode(batches: impl RecordBatchReader) -> Result<Frame, String> {
+fn decode(batches: impl RecordBatchReader) -> Checked<Frame> {
     let schema = batches.schema();
     let fields = schema.fields().iter();
     let mut columns = fields
         .map(|field| ArrowColumn::new(field.name(), field, 0))
-        .collect::<Result<Vec<ArrowColumn>, String>>()?;
+        .collect::<Checked<Vec<ArrowColumn>>>()?;
     for batch in batches {
         let batch = batch.map_err(|error| error.to_string())?;
         for (column, array) in columns.iter_mut().zip(batch.columns()) {
             column.append(array)?;
         }
     }
-    Frame::new(columns.into_iter().map(ArrowColumn::finish).collect())
+    Ok(Frame::new(columns.into_iter().map(ArrowColumn::finish).collect())?)
 }
 
 fn is_number(kind: &DataType) -> bool {
@@ -97,8 +105,8 @@ fn is_number(kind: &DataType) -> bool {
         || matches!(kind, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
 }
 
-/// Appends numbers; dates and times count from their origin in their unit.
-fn append_numbers(values: &mut Vec<f64>, array: &dyn Array) -> Result<(), String> {
+/// Appends numbers; dates and times are numbers of their units since their origin.
+fn append_numbers(values: &mut Vec<f64>, array: &dyn Array) -> Checked<()> {
     use DataType::*;
     match array.data_type() {
         Float64 => append_cast::<Float64Type>(values, array, |value| value),
@@ -156,7 +164,7 @@ fn append_cast<T: ArrowPrimitiveType>(
     values: &mut Vec<f64>,
     array: &dyn Array,
     cast: fn(T::Native) -> f64,
-) -> Result<(), String> {
+) -> Checked<()> {
     let array = array.as_primitive_opt::<T>().ok_or_else(|| changed_type(array.data_type()))?;
     if array.null_count() == 0 {
         values.extend(array.values().iter().map(|value| cast(*value)));
@@ -166,8 +174,8 @@ fn append_cast<T: ArrowPrimitiveType>(
     Ok(())
 }
 
-/// Through their digits, so that 0.1 becomes the double that is nearest to it.
-fn append_decimals<T: DecimalType>(values: &mut Vec<f64>, array: &dyn Array) -> Result<(), String> {
+/// Appends decimals through their digits, so that 0.1 becomes the nearest double.
+fn append_decimals<T: DecimalType>(values: &mut Vec<f64>, array: &dyn Array) -> Checked<()> {
     let array = array.as_primitive_opt::<T>().ok_or_else(|| changed_type(array.data_type()))?;
     for row in 0..array.len() {
         values.push(match array.is_null(row) {
@@ -178,11 +186,11 @@ fn append_decimals<T: DecimalType>(values: &mut Vec<f64>, array: &dyn Array) -> 
     Ok(())
 }
 
-fn append_labels(categories: &mut Categories, array: &dyn Array) -> Result<(), String> {
+fn append_labels(categories: &mut Categories, array: &dyn Array) -> Checked<()> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let labels = dictionary_labels(dictionary.values())?;
         let mut codes: Vec<Option<u32>> = vec![None; labels.len()];
-        // Without values there are no keys to look up, and asking for them would panic.
+        // `normalized_keys` panics for an empty dictionary, which has no valid key.
         let keys = match labels.is_empty() {
             true => vec![0; array.len()],
             false => dictionary.normalized_keys(),
@@ -213,8 +221,8 @@ fn append_labels(categories: &mut Categories, array: &dyn Array) -> Result<(), S
     Ok(())
 }
 
-/// A dictionary's values as labels: text as it is, anything else in its usual notation.
-fn dictionary_labels(values: &dyn Array) -> Result<Vec<Option<String>>, String> {
+/// Returns a dictionary's values as labels; numbers are written in decimal notation.
+fn dictionary_labels(values: &dyn Array) -> Checked<Vec<Option<String>>> {
     if is_number(values.data_type()) {
         let mut numbers = Vec::new();
         append_numbers(&mut numbers, values)?;
@@ -229,8 +237,8 @@ fn dictionary_labels(values: &dyn Array) -> Result<Vec<Option<String>>, String> 
     Ok(codes.iter().map(|code| labels.get(*code as usize).cloned()).collect())
 }
 
-fn changed_type(kind: &DataType) -> String {
-    format!("holds values of type {kind}, which is neither number nor text; leave it out")
+fn changed_type(kind: &DataType) -> Message {
+    format!("holds values of type {kind}, which is neither number nor text; leave it out").into()
 }
 
 #[cfg(test)]
@@ -239,7 +247,7 @@ mod tests {
     use arrow_array::*;
     use std::sync::Arc;
 
-    fn read(array: &dyn Array) -> Result<Values, String> {
+    fn read(array: &dyn Array) -> Checked<Values> {
         let field = Field::new("c", array.data_type().clone(), true);
         let mut column = ArrowColumn::new("c", &field, array.len())?;
         column.append(array)?;
@@ -301,8 +309,8 @@ mod tests {
     #[test]
     fn infinities_and_other_types_are_refused() {
         let error = read(&Float64Array::from(vec![1.0, f64::NEG_INFINITY])).unwrap_err();
-        assert_eq!(error, "column 'c' has an infinite value in row 2; remove it");
-        let error = read(&BinaryArray::from(vec![b"a".as_slice()])).unwrap_err();
+        assert_eq!(error.to_string(), "column 'c' has an infinite value in row 2; remove it");
+        let error = read(&BinaryArray::from(vec![b"a".as_slice()])).unwrap_err().to_string();
         assert!(error.contains("of type Binary"), "{error}");
     }
 }

@@ -3,6 +3,7 @@ use super::frame::Column;
 use super::guard::without_panic;
 use super::source::{Checked, Source};
 use crate::error::{Error, Result};
+use crate::message::Message;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary, read_footer_length};
@@ -12,21 +13,21 @@ use std::sync::Arc;
 
 const CONTINUATION: u32 = u32::MAX;
 
-/// Arrow's interprocess format. A file ends with an index of its messages; a stream has to be
-/// walked through. From there on both are a list of messages.
+/// A table in Arrow's interprocess format. A file ends with an index of its messages; a stream has to
+/// be scanned for them. The rest is the same for both.
 ///
-/// The messages are framed here, not by the crate's readers, because those take memory for the
-/// lengths that compressed buffers claim, and failing to get it ends the program.
+/// The messages are found here and not by the crate's readers, because those allocate the lengths
+/// that compressed buffers claim, and a failed allocation ends the program.
 pub(super) struct ArrowTable {
     source: Source,
     schema: SchemaRef,
     messages: Vec<Extent>,
 }
 
-/// What the messages are about, and where those with data lie.
+/// The schema and the positions of the messages with data.
 type Contents = (Schema, Vec<Extent>);
 
-/// Where a message lies: its metadata, and right after it its body.
+/// The position of a message: its metadata, followed by its body.
 #[derive(Clone, Copy)]
 struct Extent {
     start: u64,
@@ -35,12 +36,12 @@ struct Extent {
 }
 
 impl ArrowTable {
-    /// Reads the footer: the names of the columns, and the table.
+    /// Reads the footer; returns the names of the columns and the table.
     pub(super) fn open_file(source: Source) -> Result<(Vec<String>, Self)> {
         Self::open(source, file_messages)
     }
 
-    /// Walks through the messages: the names of the columns, and the table.
+    /// Scans the messages; returns the names of the columns and the table.
     pub(super) fn open_stream(source: Source) -> Result<(Vec<String>, Self)> {
         Self::open(source, stream_messages)
     }
@@ -59,8 +60,8 @@ impl ArrowTable {
     }
 
     fn decode(&self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
-        let fault = |problem: String| -> Error { self.source.fault(problem) };
-        let damaged = |reason: String| self.source.damaged("Arrow", reason);
+        let fault = |problem: Message| -> Error { self.source.fault(problem) };
+        let damaged = |reason: Message| self.source.damaged("Arrow", reason);
         let columns = wanted.iter().zip(names).map(|(index, name)| {
             ArrowColumn::new(name, self.schema.field(*index), 0).map_err(fault)
         });
@@ -75,7 +76,8 @@ impl ArrowTable {
         Ok(columns.into_iter().map(ArrowColumn::finish).collect())
     }
 
-    /// The wanted columns of a message with rows; a message with a dictionary is kept for later.
+    /// Returns the wanted columns of a message with rows. A message with a dictionary is added to
+    /// `dictionaries` and has no columns.
     fn arrays(
         &self,
         extent: &Extent,
@@ -100,13 +102,13 @@ impl ArrowTable {
             .and_then(|decoder| decoder.with_projection(Some(wanted)).read_record_batch())
             .map_err(|error| error.to_string())?;
         if let Some(array) = batch.columns().iter().find(|array| array.len() != batch.num_rows()) {
-            return Err(format!("{} values in {} rows", array.len(), batch.num_rows()));
+            return Err(format!("{} values in {} rows", array.len(), batch.num_rows()).into());
         }
         Ok(batch.columns().to_vec())
     }
 }
 
-/// The schema and the messages with data that a file's footer lists, dictionaries first.
+/// Returns the schema and the messages with data that a file's footer lists, dictionaries first.
 fn file_messages(source: &Source) -> Checked<Contents> {
     let length = source.body.length();
     let tail_start = length.checked_sub(10).ok_or("it ends in its first bytes")?;
@@ -130,7 +132,7 @@ fn file_messages(source: &Source) -> Checked<Contents> {
     Ok((schema, extents.collect::<Checked<_>>()?))
 }
 
-/// The schema and the messages with data of a stream, in its order.
+/// Returns the schema and the messages with data of a stream, in its order.
 fn stream_messages(source: &Source) -> Checked<Contents> {
     let (mut schema, mut extents, mut start) = (None, Vec::new(), 0);
     while start < source.body.length() {
@@ -154,12 +156,12 @@ fn stream_messages(source: &Source) -> Checked<Contents> {
     Ok((schema.ok_or("a stream without schema")?, extents))
 }
 
-/// The lengths of a message's prefix and of its metadata.
+/// Returns the lengths of a message's prefix and of its metadata.
 fn message_size(source: &Source, start: u64) -> Checked<(u64, u64)> {
     let number = |at: u64| {
         let bytes = part(source, at, 4)?;
         let bytes = bytes.as_slice().try_into().map_err(|_| "a message is cut off")?;
-        Ok::<u32, String>(u32::from_le_bytes(bytes))
+        Ok::<u32, Message>(u32::from_le_bytes(bytes))
     };
     match number(start)? {
         CONTINUATION => Ok((8, number(start + 4)?.into())),
@@ -167,31 +169,31 @@ fn message_size(source: &Source, start: u64) -> Checked<(u64, u64)> {
     }
 }
 
-/// A message's metadata without the prefix, which has 4 bytes in files from before 2019.
+/// Returns a message's metadata without the prefix, which has 4 bytes in files from before 2019.
 fn flatbuffer(metadata: &[u8]) -> Checked<&[u8]> {
     let prefix = if metadata.starts_with(&CONTINUATION.to_le_bytes()) { 8 } else { 4 };
-    metadata.get(prefix..).ok_or_else(|| "a message is cut off".to_string())
+    metadata.get(prefix..).ok_or_else(|| "a message is cut off".into())
 }
 
 fn parse(flatbuffer: &[u8]) -> Checked<arrow_ipc::Message<'_>> {
-    arrow_ipc::root_as_message(flatbuffer).map_err(|error| error.to_string())
+    arrow_ipc::root_as_message(flatbuffer).map_err(|error| error.to_string().into())
 }
 
 fn convert(schema: arrow_ipc::Schema<'_>) -> Checked<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
         return Err("its bytes are in the order of another kind of processor".into());
     }
-    arrow_ipc::convert::try_fb_to_schema(schema).map_err(|error| error.to_string())
+    arrow_ipc::convert::try_fb_to_schema(schema).map_err(|error| error.to_string().into())
 }
 
 fn part(source: &Source, start: u64, length: u64) -> Checked<Buffer> {
     Ok(Buffer::from(source.body.part(start, length).map_err(|error| error.to_string())?))
 }
 
-/// Refuses compressed buffers that claim to hold more than their codec can have put into them.
+/// Returns an error if a compressed buffer claims a length that its codec cannot reach.
 fn check_lengths(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<()> {
-    // Zstandard repeats a byte 128 KiB long in 4 bytes, LZ4 packs less.
-    const MOST: u64 = 1 << 16;
+    // Zstandard encodes 128 KiB of one byte in 4 bytes, LZ4 needs more.
+    const MAX_RATIO: u64 = 1 << 16;
     if batch.compression().is_none() {
         return Ok(());
     }
@@ -201,13 +203,13 @@ fn check_lengths(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<()>
         let Some(claimed) = body.get(start..).and_then(|rest| rest.first_chunk::<8>()) else {
             continue;
         };
-        // An empty buffer has no length in front; what is there belongs to the next one.
+        // An empty buffer has no length prefix; these bytes belong to the next buffer.
         if length < 8 {
             continue;
         }
         let claimed = i64::from_le_bytes(*claimed);
-        if claimed > 0 && claimed as u64 > length.saturating_mul(MOST) {
-            return Err(format!("{length} compressed bytes claim to hold {claimed}"));
+        if claimed > 0 && claimed as u64 > length.saturating_mul(MAX_RATIO) {
+            return Err(format!("{length} compressed bytes claim to hold {claimed}").into());
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ fn write_rows(file: &mut impl Write, table: &Table) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Delimited text whose first lines were looked at.
+/// Delimited text whose delimiter and header are known.
 pub(super) struct TextTable {
     source: Source,
     delimiter: u8,
@@ -35,7 +35,7 @@ pub(super) struct TextTable {
 }
 
 impl TextTable {
-    /// Finds delimiter and header: the names of the columns, and the table.
+    /// Finds delimiter and header; returns the names of the columns and the table.
     pub(super) fn open(source: Source) -> Result<(Vec<String>, Self)> {
         let sample = sample(&source)?;
         let delimiter = find_delimiter(&sample);
@@ -55,7 +55,7 @@ impl TextTable {
         Ok((names, Self { source, delimiter, has_header, columns }))
     }
 
-    /// Reads the wanted columns as numbers, and those that are none once more as text.
+    /// Reads the wanted columns as numbers, then those that contain text once more as text.
     pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
         let mut columns: Vec<Numbers> = wanted.iter().map(|_| Numbers::default()).collect();
         self.for_each_row(|row, record| {
@@ -100,13 +100,16 @@ impl TextTable {
             .collect()
     }
 
-    /// Goes over the rows of data; the first is row 1.
+    /// Visits the rows of data; the first is row 1.
     fn for_each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<()>) -> Result<()> {
         let mut reader: Reader<BodyReader> = options(self.delimiter)
             .has_headers(self.has_header)
             .from_reader(self.source.body.reader());
         let (mut record, mut row) = (ByteRecord::new(), 0);
-        while reader.read_byte_record(&mut record).map_err(|error| self.source.fault(error))? {
+        while reader
+            .read_byte_record(&mut record)
+            .map_err(|error| self.source.fault(error.to_string()))?
+        {
             row += 1;
             if record.len() != self.columns {
                 return Err(self.source.fault(format!(
@@ -123,7 +126,7 @@ impl TextTable {
     }
 }
 
-/// A column as long as all its cells are numbers.
+/// A column of numbers; its values are discarded when a cell turns out to be text.
 #[derive(Default)]
 struct Numbers {
     values: Vec<f64>,
@@ -156,21 +159,22 @@ fn number(cell: &[u8]) -> Option<f64> {
     std::str::from_utf8(cell).ok()?.parse().ok()
 }
 
-/// Rows of unequal length are reported here, where their number is known.
+/// Returns the options of the reader. It accepts rows of any length: `for_each_row` checks them,
+/// because it knows the number of the row.
 fn options(delimiter: u8) -> ReaderBuilder {
     let mut options = ReaderBuilder::new();
     options.delimiter(delimiter).flexible(true).buffer_capacity(1 << 16);
     options
 }
 
-/// The first lines.
+/// Returns the first lines.
 fn sample(source: &Source) -> Result<Vec<u8>> {
-    const LONGEST: u64 = 1 << 18;
+    const MAX_BYTES: u64 = 1 << 18;
     let mut sample = Vec::new();
-    let read = source.body.reader().take(LONGEST).read_to_end(&mut sample);
-    read.map_err(|error| source.fault(error))?;
-    if source.body.length() > LONGEST {
-        // What follows the last line end is part of a row.
+    let read = source.body.reader().take(MAX_BYTES).read_to_end(&mut sample);
+    read.map_err(|error| source.read_error(error))?;
+    if source.body.length() > MAX_BYTES {
+        // The last line may be incomplete.
         let end = sample.iter().rposition(|byte| *byte == b'\n').unwrap_or(sample.len());
         sample.truncate(end);
     }
@@ -182,8 +186,8 @@ fn first_records(sample: &[u8], delimiter: u8) -> Vec<ByteRecord> {
     reader.byte_records().map_while(std::result::Result::ok).take(100).collect()
 }
 
-/// The delimiter that cuts all rows into the same number of fields, the most of them; if none
-/// does, the one that cuts the first row into the most.
+/// Returns the delimiter that splits all rows into the same number of fields, the largest if there
+/// are several; if there is none, the delimiter that splits the first row into the most fields.
 fn find_delimiter(sample: &[u8]) -> u8 {
     let fit = |delimiter: &u8| {
         let records = first_records(sample, *delimiter);
@@ -191,7 +195,7 @@ fn find_delimiter(sample: &[u8]) -> u8 {
         let even = fields > 1 && records.iter().all(|record| record.len() == fields);
         (even, fields)
     };
-    // Of equals the last is taken.
+    // Among equals `max_by_key` returns the last.
     [b'|', b';', b'\t', b','].into_iter().max_by_key(fit).unwrap_or(b',')
 }
 
@@ -204,8 +208,8 @@ fn delimiter_name(delimiter: u8) -> &'static str {
     }
 }
 
-/// The first row is a header unless a cell of it is a number or stands for a missing one. Empty
-/// cells do not tell: some programs leave the name of a first column of row numbers empty.
+/// Returns whether no cell of the first row is a number or a missing value. Empty cells are
+/// ignored, because some programs leave the name of a first column of row numbers empty.
 fn is_header(first: &ByteRecord) -> bool {
     let cells = || first.iter().map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty());
     cells().next().is_some() && cells().all(|cell| number(cell).is_none() && !means_missing(cell))
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_its_place() {
+    fn errors_name_the_place() {
         for (text, expected) in [
             (b"a,b\n1,2\n3\n".as_slice(), "row 2 has 1 instead of 2 fields"),
             (b"a,b\n1,2\n3,1e999\n", "column 'b' has an infinite value in row 2"),

@@ -1,13 +1,14 @@
+use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The code of a missing value in a discrete column.
 pub const MISSING: u32 = u32::MAX;
 
-/// Columns as they are read from a file.
+/// Columns of equal length.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// In the order they were asked for.
+    /// The columns, in the order of the request.
     pub columns: Vec<Column>,
     /// The length of every column.
     pub rows: usize,
@@ -16,13 +17,13 @@ pub struct Frame {
 /// One variable.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// As the file has it, or the position when the file has no names.
+    /// The name in the file, or the position if the file has no names.
     pub name: String,
-    /// One value for every row.
+    /// The value of every row.
     pub values: Values,
 }
 
-/// The values of a column. What can be compared only for equality is discrete.
+/// The values of a column. Values that have no order are discrete.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// Numbers, all finite; NaN is a missing one.
@@ -31,27 +32,26 @@ pub enum Values {
     Discrete {
         /// An index into `labels`, or [`MISSING`].
         codes: Vec<u32>,
-        /// What the categories are called.
+        /// The names of the categories.
         labels: Vec<String>,
     },
 }
 
 impl Frame {
-    /// Columns of one length.
-    pub fn new(columns: Vec<Column>) -> Result<Self, String> {
+    /// Creates a frame. Columns of different lengths are an error.
+    pub fn new(columns: Vec<Column>) -> Result<Self> {
         let rows = columns.first().map_or(0, Column::len);
         match columns.iter().find(|column| column.len() != rows) {
-            Some(other) => Err(format!(
-                "column '{}' has {} rows, but '{}' has {rows}",
-                other.name,
-                other.len(),
-                columns[0].name
-            )),
+            Some(other) => {
+                let columns =
+                    [other, &columns[0]].map(|column| (column.name.clone(), column.len()));
+                Err(Error::UnequalColumns { columns })
+            }
             None => Ok(Frame { columns, rows }),
         }
     }
 
-    /// Another table, or the same read in another way, has another fingerprint.
+    /// Returns the number of rows and a hash of names and values.
     pub fn fingerprint(&self) -> String {
         let mut hasher = DefaultHasher::new();
         for column in &self.columns {
@@ -68,23 +68,23 @@ impl Frame {
 }
 
 impl Column {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the row has no value; rows past the end have none.
+    /// Returns whether the row has no value; rows beyond the end have none.
     pub fn is_missing(&self, row: usize) -> bool {
         self.values.is_missing(row)
     }
 
-    /// Whether it has whole numbers, at most `most` different ones, in the rows that have a value.
-    pub fn is_few_whole_numbers(&self, most: usize) -> bool {
+    /// Returns whether all present values are whole numbers, at most `max` of them different.
+    pub fn is_few_whole_numbers(&self, max: usize) -> bool {
         let Values::Continuous(values) = &self.values else { return false };
         let mut seen: Vec<f64> = Vec::new();
         for value in values.iter().filter(|value| !value.is_nan()) {
@@ -94,14 +94,14 @@ impl Column {
             if !seen.contains(value) {
                 seen.push(*value);
             }
-            if seen.len() > most {
+            if seen.len() > max {
                 return false;
             }
         }
         true
     }
 
-    /// Whether all rows that have a value have the same.
+    /// Returns whether all present values are equal.
     pub fn is_constant(&self) -> bool {
         match &self.values {
             Values::Continuous(values) => {
@@ -115,7 +115,7 @@ impl Column {
 }
 
 impl Values {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Values::Continuous(values) => values.len(),
@@ -123,12 +123,12 @@ impl Values {
         }
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the row has no value; rows past the end have none.
+    /// Returns whether the row has no value; rows beyond the end have none.
     pub fn is_missing(&self, row: usize) -> bool {
         match self {
             Values::Continuous(values) => values.get(row).is_none_or(|value| value.is_nan()),
@@ -137,7 +137,7 @@ impl Values {
     }
 }
 
-/// Missing values are equal to one another: two columns are equal when they say the same.
+/// Missing values are equal to one another.
 impl PartialEq for Values {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -175,7 +175,7 @@ pub(super) struct Categories {
 }
 
 impl Categories {
-    /// The code of a label, new or not.
+    /// Returns the code of a label, a new one if the label is new.
     pub(super) fn code(&mut self, label: &str) -> u32 {
         if let Some(code) = self.known.get(label) {
             return *code;
@@ -197,18 +197,18 @@ impl Categories {
         self.codes.push(code);
     }
 
-    /// The column's values.
+    /// Returns the values.
     pub(super) fn finish(self) -> Values {
         Values::Discrete { codes: self.codes, labels: self.labels }
     }
 }
 
-/// How yes-or-no values are called, whatever the format.
+/// Returns the label of a truth value, the same in all formats.
 pub(super) fn truth_label(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-/// Whether a cell of a format without missing values means one.
+/// Returns whether a text cell stands for a missing value.
 pub(super) fn means_missing(cell: &[u8]) -> bool {
     const MARKERS: [&[u8]; 6] = [b"NA", b"N/A", b"NaN", b"null", b"None", b"?"];
     cell.is_empty() || MARKERS.iter().any(|marker| cell.eq_ignore_ascii_case(marker))
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn categories_are_numbered_as_they_appear() {
+    fn categories_are_numbered_in_order_of_appearance() {
         let mut categories = Categories::default();
         for label in [Some("b"), None, Some("a"), Some("b")] {
             categories.push(label);

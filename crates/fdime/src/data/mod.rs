@@ -1,4 +1,4 @@
-//! Tables on disk: written whole, and read column by column.
+//! Tables on disk, which are read column by column and replaced only by complete files.
 
 mod arrow_column;
 mod arrow_ipc;
@@ -15,6 +15,7 @@ mod source;
 pub use arrow_column::read_batches;
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};
+pub use guard::panic_is_caught;
 pub(crate) use guard::without_panic;
 pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
@@ -24,38 +25,34 @@ pub use pairs::{
 };
 pub use select::{glob_matches, pair_columns, select};
 
-use crate::error::{Error, Result};
+use crate::error::{Result, not_writable, write_error};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// A numeric table, row-major.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// One name for every column.
+    /// The names of the columns.
     pub columns: Vec<String>,
-    /// Row after row.
+    /// The values, row by row.
     pub values: Vec<f64>,
 }
 
 impl Table {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.values.len().checked_div(self.columns.len()).unwrap_or(0)
     }
 }
 
-/// Writes a file aside and renames it into place when it is whole: whoever looks at `path` sees
-/// the old file or the new one, never half of one. A link is followed; what is no ordinary file,
-/// such as a pipe or a device, is written to as it is.
+/// Writes a temporary file and renames it to `path` when it is complete, so that `path` is always
+/// the old file or the new one. Links are followed; pipes and devices are written to directly.
 pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&std::fs::File>) -> std::io::Result<()>,
 ) -> Result<()> {
     check_writable(path)?;
-    let fail = |error: std::io::Error| Error::Write {
-        path: path.display().to_string(),
-        reason: error.to_string(),
-    };
+    let fail = |error: std::io::Error| write_error(path, error);
     let fill = |file: &std::fs::File| {
         let mut writer = BufWriter::new(file);
         write(&mut writer).and_then(|()| writer.flush())
@@ -65,31 +62,30 @@ pub fn write_whole(
         let file = std::fs::OpenOptions::new().write(true).open(&target).map_err(fail)?;
         return fill(&file).map_err(fail);
     }
-    let mut aside = tempfile::Builder::new();
-    aside.prefix(".fdime-");
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(".fdime-");
     // Temporary files are private by default; a result has the permissions of any new file.
     #[cfg(unix)]
-    let aside = aside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = aside.tempfile_in(folder_of(&target)).map_err(fail)?;
+    let temporary = temporary.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let file = temporary.tempfile_in(parent_folder(&target)).map_err(fail)?;
     fill(file.as_file()).map_err(fail)?;
     file.persist(&target).map_err(|error| fail(error.error))?;
     Ok(())
 }
 
-/// Refuses a path that could not be written, so that nobody computes for hours first.
+/// Returns an error if `path` cannot be written, so that long work can be refused before it starts.
 pub fn check_writable(path: &Path) -> Result<()> {
-    let fail = |reason: String| Error::Write { path: path.display().to_string(), reason };
-    let folder = folder_of(path);
+    let folder = parent_folder(path);
     if !folder.is_dir() {
-        return Err(fail(format!("there is no folder {}", folder.display())));
+        return Err(not_writable(path, format!("there is no folder {}", folder.display())));
     }
     if path.is_dir() {
-        return Err(fail("it is a folder".into()));
+        return Err(not_writable(path, "it is a folder"));
     }
     Ok(())
 }
 
-fn folder_of(path: &Path) -> &Path {
+fn parent_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -116,7 +112,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_followed_and_devices_left_alone() {
+    fn links_are_followed_and_devices_are_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         std::fs::write(&real, "old").unwrap();
@@ -124,7 +120,7 @@ mod tests {
         write_whole(&link, |file| file.write_all(b"new")).unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&real).unwrap(), b"new");
-        write_whole(Path::new("/dev/null"), |file| file.write_all(b"gone")).unwrap();
+        write_whole(Path::new("/dev/null"), |file| file.write_all(b"discarded")).unwrap();
         assert!(!Path::new("/dev/null").is_file());
     }
 

@@ -8,7 +8,7 @@ use std::io::{BufReader, Cursor, Read, Write};
 use std::path::Path;
 use zip::ZipArchive;
 
-/// Writes rows x columns doubles, row-major, as NPY version 1.0.
+/// Writes a row-major matrix with this many columns as NPY version 1.0.
 pub fn write_npy(path: &Path, values: &[f64], columns: usize) -> Result<()> {
     write_whole(path, |file| write_array(file, values, columns))
 }
@@ -45,14 +45,14 @@ fn write_array(file: &mut impl Write, values: &[f64], columns: usize) -> std::io
     Ok(())
 }
 
-/// The arrays of an NPY or NPZ file, of which the headers were read.
+/// The arrays of an NPY or NPZ file whose headers have been read.
 pub(super) struct NumpyTable {
     source: Source,
     arrays: Vec<NamedArray>,
 }
 
 struct NamedArray {
-    /// Its entry in the archive, if it is in one.
+    /// The entry in the archive, `None` for an NPY file.
     entry: Option<usize>,
     header: Header,
 }
@@ -61,7 +61,7 @@ impl NumpyTable {
     /// Opens an NPY file; its columns are named by their position.
     pub(super) fn open_array(source: Source) -> Result<(Vec<String>, Self)> {
         let header = Header::read(&mut source.body.buffered(), source.body.length())
-            .map_err(|problem| problem.of(&source, "NPY"))?;
+            .map_err(|problem| problem.in_file(&source, "NPY"))?;
         let names = (1..=header.columns).map(|position| position.to_string()).collect();
         let arrays = vec![NamedArray { entry: None, header }];
         Ok((names, Self { source, arrays }))
@@ -76,12 +76,11 @@ impl NumpyTable {
             let mut file = archive.by_index(entry).map_err(damaged)?;
             let path = file.name().map_err(damaged)?.into_owned();
             let Some(name) = path.strip_suffix(".npy") else { continue };
-            // Deflate packs at most 1032 bytes into one; an entry's own word for its size is not
-            // to be trusted.
-            let most = file.compressed_size().min(source.body.length()).saturating_mul(1032);
-            let most = most.min(file.size());
+            // Deflate compresses at most 1032 to 1; the size that an entry claims may be wrong.
+            let max = file.compressed_size().min(source.body.length()).saturating_mul(1032);
+            let max = max.min(file.size());
             let header =
-                Header::read(&mut file, most).map_err(|problem| problem.of_array(&source, name))?;
+                Header::read(&mut file, max).map_err(|problem| problem.in_array(&source, name))?;
             if let Some(first) = arrays.first().filter(|first| first.header.rows != header.rows) {
                 return Err(source.fault(format!(
                     "array '{name}' has {} rows, but the arrays before it have {}",
@@ -97,7 +96,7 @@ impl NumpyTable {
         Ok((names, Self { source, arrays }))
     }
 
-    /// Reads the wanted columns; arrays without one are not decompressed.
+    /// Reads the wanted columns; arrays without wanted columns are not decompressed.
     pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
         let mut values: Vec<Option<Values>> = wanted.iter().map(|_| None).collect();
         let mut first = 0;
@@ -137,7 +136,7 @@ impl NumpyTable {
         let mut reader = BufReader::new(file);
         skip(&mut reader, array.header.length)?;
         let values = array.header.decode(&mut reader, columns)?;
-        // The archive's checksum is compared at the end of the entry.
+        // The archive's checksum is verified at the end of the entry.
         std::io::copy(&mut reader, &mut std::io::sink()).map_err(Problem::damage)?;
         Ok(values)
     }
@@ -155,11 +154,11 @@ fn skip(reader: &mut impl Read, count: u64) -> std::result::Result<(), Problem> 
     }
 }
 
-/// What is wrong with an array: damage, or a kind of array that is not read.
+/// A problem with an array: damage, or a kind of array that is not supported.
 struct Problem {
     text: String,
     damage: bool,
-    /// Which of the wanted columns it is in.
+    /// The wanted column that has the problem.
     column: Option<usize>,
 }
 
@@ -177,14 +176,14 @@ impl Problem {
         Self { text, damage: false, column: Some(column) }
     }
 
-    fn of(self, source: &Source, format: &str) -> crate::Error {
+    fn in_file(self, source: &Source, format: &str) -> crate::Error {
         match self.damage {
             true => source.damaged(format, self.text),
             false => source.fault(format!("the array {}", self.text)),
         }
     }
 
-    fn of_array(self, source: &Source, name: &str) -> crate::Error {
+    fn in_array(self, source: &Source, name: &str) -> crate::Error {
         match self.damage {
             true => source.damaged("NPZ", format!("array '{name}': {}", self.text)),
             false => source.fault(format!("array '{name}' {}", self.text)),
@@ -196,18 +195,18 @@ impl Problem {
             Some(name) => {
                 source.fault(format!("column {} {}", crate::error::quote(name), self.text))
             }
-            None => self.of(source, "NumPy"),
+            None => self.in_file(source, "NumPy"),
         }
     }
 }
 
-/// What an array's first bytes say, checked against the bytes that there are.
+/// The header of an array, checked against the number of bytes that follow it.
 struct Header {
     item: Item,
-    column_after_column: bool,
+    fortran_order: bool,
     rows: usize,
     columns: usize,
-    /// The bytes before the data.
+    /// The number of bytes before the data.
     length: u64,
 }
 
@@ -231,7 +230,7 @@ enum Kind {
 }
 
 impl Header {
-    /// Reads a header in front of data; both together have at most `available` bytes.
+    /// Reads the header of an array; header and data have at most `available` bytes.
     fn read(reader: &mut impl Read, available: u64) -> std::result::Result<Self, Problem> {
         let mut start = [0; 8];
         reader.read_exact(&mut start).map_err(Problem::damage)?;
@@ -277,11 +276,11 @@ impl Header {
                 item.width
             )));
         }
-        let column_after_column = order.starts_with("True");
-        Ok(Self { item, column_after_column, rows, columns, length })
+        let fortran_order = order.starts_with("True");
+        Ok(Self { item, fortran_order, rows, columns, length })
     }
 
-    /// Reads all data and keeps some columns.
+    /// Reads the data and returns the wanted columns.
     fn decode(
         &self,
         reader: &mut impl Read,
@@ -290,7 +289,7 @@ impl Header {
         let width = self.item.width;
         let mut columns: Vec<Growing> =
             wanted.iter().map(|_| Growing::new(self.item, self.rows)).collect();
-        if self.column_after_column {
+        if self.fortran_order {
             let mut item = vec![0; width];
             for column in 0..self.columns {
                 let slots: Vec<usize> =
@@ -347,7 +346,7 @@ impl Growing {
 }
 
 impl Item {
-    /// From NumPy's notation, such as '<f8'.
+    /// Parses NumPy's notation, such as '<f8'.
     fn parse(text: &str) -> std::result::Result<Self, Problem> {
         let structured = text.starts_with('[');
         let quote = text.chars().next().filter(|quote| ['\'', '"'].contains(quote));
@@ -385,7 +384,7 @@ impl Item {
         Ok(Self { kind, width, big_endian })
     }
 
-    /// Appends an element, or says what it is that cannot be used.
+    /// Appends an element. The error names an element that is not supported.
     fn append(self, bytes: &[u8], column: &mut Growing) -> std::result::Result<(), &'static str> {
         match column {
             Growing::Continuous(values) => {
@@ -424,7 +423,7 @@ impl Item {
         }
     }
 
-    /// Text fills its width with zeros.
+    /// Decodes text, which is padded with zeros; returns `None` if it is not valid Unicode.
     fn text(self, bytes: &[u8]) -> Option<String> {
         if self.kind == Kind::Bytes {
             let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -441,14 +440,14 @@ impl Item {
     }
 }
 
-/// What follows a key of a Python dictionary, to the end of the text.
+/// Returns the text after a key of a Python dictionary.
 fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let quoted = [format!("'{key}'"), format!("\"{key}\"")];
     let after = quoted.iter().find_map(|quoted| text.split_once(quoted.as_str()))?.1;
     Some(after.trim_start().strip_prefix(':')?.trim_start())
 }
 
-/// The numbers of a Python tuple, which Python 2 wrote with an L behind them.
+/// Returns the numbers of a Python tuple, which Python 2 wrote with a trailing L.
 fn shape_of(text: &str) -> Option<Vec<usize>> {
     let (inside, _) = text.strip_prefix('(')?.split_once(')')?;
     let items = inside.split(',').map(str::trim).filter(|item| !item.is_empty());

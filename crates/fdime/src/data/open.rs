@@ -4,10 +4,10 @@ use super::frame::Frame;
 use super::npy::NumpyTable;
 use super::parquet::ParquetTable;
 use super::source::{Format, Source};
-use crate::error::{Error, Result, data_error};
+use crate::error::{Result, data_error};
 use std::path::Path;
 
-/// A table whose columns are known and whose values are not read yet.
+/// A table whose column names are read, but not its values.
 pub struct Opened {
     file: String,
     names: Vec<String>,
@@ -22,7 +22,7 @@ enum Table {
 }
 
 /// Opens a table: CSV, TSV, Parquet, Arrow (file or stream), NPY or NPZ, gzipped or not. The path
-/// "-" is standard input. The format is found by the content, so the name does not matter.
+/// "-" is standard input. The format is recognised by the content, not by the name.
 pub fn open(path: &Path) -> Result<Opened> {
     Opened::new(Source::open(path)?)
 }
@@ -62,12 +62,12 @@ impl Opened {
         Ok(Self { file, names, table })
     }
 
-    /// What to call the table in messages: the path, or "standard input".
+    /// Returns the path, or "standard input".
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The names of all columns, not necessarily distinct.
+    /// Returns the names of all columns, which may repeat.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -75,7 +75,7 @@ impl Opened {
     /// Reads the columns at these positions (from 0), in this order, and no others.
     pub fn read(self, wanted: &[usize]) -> Result<Frame> {
         if let Some(beyond) = wanted.iter().find(|index| **index >= self.names.len()) {
-            return Err(self.fault(format!("there is no column {}", beyond + 1)));
+            return Err(data_error(&self.file, format!("there is no column {}", beyond + 1)));
         }
         let names: Vec<&str> = wanted.iter().map(|index| self.names[*index].as_str()).collect();
         let columns = match self.table {
@@ -84,10 +84,6 @@ impl Opened {
             Table::Arrow(table) => table.read(wanted, &names),
             Table::Numpy(table) => table.read(wanted, &names),
         }?;
-        Frame::new(columns).map_err(|problem| data_error(&self.file, problem))
-    }
-
-    fn fault(&self, problem: String) -> Error {
-        data_error(&self.file, problem)
+        Frame::new(columns).map_err(|error| data_error(&self.file, error))
     }
 }

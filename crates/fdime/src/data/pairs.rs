@@ -3,17 +3,19 @@ use super::open::{Opened, open};
 use super::select::{pair_columns, select};
 use super::source::Checked;
 use crate::error::{Error, Result, data_error, quote};
+use crate::message::{Message, Parameter};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// With fewer pairs than this an estimate says nothing.
-const FEWEST_ROWS: usize = 20;
+/// The minimum number of complete rows of an estimate.
+const MIN_ROWS: usize = 20;
 
-/// More categories than this are hardly meant as categories.
-const MOST_CATEGORIES: usize = 1000;
+/// The maximum number of categories of a column.
+const MAX_CATEGORIES: usize = 1000;
 
-/// Text with more categories than this, in more than half of the rows, names the rows.
-const MOST_CATEGORIES_OF_NAMES: usize = 200;
+/// A text column with more categories than this that differ in more than half of the rows is an
+/// identifier of the rows.
+const MAX_CATEGORIES_OF_IDENTIFIERS: usize = 200;
 
 /// The complete rows of the columns of x and y.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,47 +24,47 @@ pub struct PairTable {
     pub x: Vec<Column>,
     /// The columns of y, without missing values.
     pub y: Vec<Column>,
-    /// The row of the input (from 0) of each row.
+    /// The row of the input (from 0) that each row comes from.
     pub kept: Vec<usize>,
-    /// How many rows the input has.
+    /// The number of rows of the input.
     pub input_rows: usize,
 }
 
 impl PairTable {
-    /// How many rows were left out because a value was missing.
+    /// Returns the number of rows that were dropped because a value was missing.
     pub fn n_dropped(&self) -> usize {
         self.input_rows - self.kept.len()
     }
 }
 
-/// What to do with rows in which a value is missing.
+/// The treatment of rows with a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingRows {
-    /// Leave them out.
+    /// Drop them.
     Drop,
-    /// Refuse the table.
+    /// Return an error.
     Refuse,
 }
 
-/// What to do with columns that have the same value in every row.
+/// The treatment of columns that have the same value in every row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstantColumns {
-    /// Leave them out.
+    /// Drop them.
     Drop,
-    /// Refuse the table: nobody means to ask about them.
+    /// Return an error.
     Refuse,
 }
 
-/// How a table is read. Selectors are as for [`pair_columns`].
+/// Options for reading a table. Selectors are those of [`select`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading<'a> {
-    /// Selects numbers that are categories.
+    /// Selects columns whose numbers are categories.
     pub discrete: Option<&'a str>,
     /// Selects columns that have to be numbers.
     pub numeric: Option<&'a str>,
-    /// Rows in which a value is missing.
+    /// The treatment of rows with a missing value.
     pub missing: MissingRows,
-    /// Columns that say nothing.
+    /// The treatment of constant columns.
     pub constant: ConstantColumns,
 }
 
@@ -77,8 +79,8 @@ impl Default for Reading<'_> {
     }
 }
 
-/// Reads the pairs of a table and refuses what no estimate can be made of. `x` and `y` are
-/// selectors as for [`pair_columns`]; the path "-" is standard input.
+/// Reads the pairs of a table, with selectors for x and y as for [`pair_columns`]. The path "-" is
+/// standard input. A table that does not allow an estimate is an error.
 pub fn load_pairs(
     path: &Path,
     x: Option<&str>,
@@ -87,27 +89,27 @@ pub fn load_pairs(
 ) -> Result<PairTable> {
     let opened = open(path)?;
     let file = opened.file().to_string();
-    let name_file = |error: Error| data_error(&file, error);
-    let (x, y) = pair_columns(opened.names(), x, y).map_err(name_file)?;
+    let fail = |problem: Message| data_error(&file, problem);
+    let (x, y) = pair_columns(opened.names(), x, y).map_err(|error| fail(error.into()))?;
     let wanted: Vec<usize> = x.iter().chain(&y).copied().collect();
     let Frame { columns, rows } = read_typed(opened, &wanted, reading)?;
-    complete(columns, x.len(), rows, reading).map_err(|problem| data_error(&file, problem))
+    complete(columns, x.len(), rows, reading).map_err(fail)
 }
 
-/// Reads the columns that any of the selectors choose (all of them without a selector) with all
-/// their rows; for each selector also which columns of the result it chose. `role` is what the
-/// user calls the selectors.
+/// Reads all rows of the columns that the selectors choose, or of all columns if there is no selector.
+/// Also returns for each selector which columns of the frame it chose. Errors name `parameter`,
+/// which holds the selectors.
 pub fn load_frame(
     path: &Path,
     selectors: &[&str],
-    role: &str,
+    parameter: Parameter,
     reading: &Reading,
 ) -> Result<(Frame, Vec<Vec<usize>>)> {
     let opened = open(path)?;
     let file = opened.file().to_string();
     let chosen = selectors
         .iter()
-        .map(|selector| select(opened.names(), selector, role))
+        .map(|selector| select(opened.names(), selector, parameter))
         .collect::<Result<Vec<Vec<usize>>>>()
         .map_err(|error| data_error(&file, error))?;
     let mut wanted: Vec<usize> = match selectors {
@@ -124,7 +126,7 @@ pub fn load_frame(
         let mut place = 0..varies.len();
         frame.columns.retain(|_| place.next().is_some_and(keep));
     }
-    let fail = |problem: String| data_error(&file, problem);
+    let fail = |problem: Message| data_error(&file, problem);
     for column in &frame.columns {
         check(column, frame.rows).map_err(fail)?;
     }
@@ -135,7 +137,7 @@ pub fn load_frame(
     Ok((frame, chosen.iter().map(|indices| indices.iter().filter_map(place).collect()).collect()))
 }
 
-/// The pairs between columns of a table that has been read.
+/// Returns the pairs of two sets of columns of a frame.
 pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], reading: &Reading) -> Result<PairTable> {
     let columns = x.iter().chain(y).map(|index| frame.columns[*index].clone()).collect();
     let names = |side: &[usize]| {
@@ -145,8 +147,8 @@ pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], reading: &Reading) -> R
         .map_err(|problem| data_error(&format!("{} and {}", names(x), names(y)), problem))
 }
 
-/// Reads columns by their exact names, each as a number or, where the flag says so, a category:
-/// what critics were trained on. Any number of rows will do.
+/// Reads the columns that critics were trained on by their exact names, each with whether it holds
+/// categories. There is no minimum number of rows.
 pub fn load_named(
     path: &Path,
     x: &[(String, bool)],
@@ -172,8 +174,8 @@ pub fn load_named(
     scoring_pairs(opened.read(&wanted)?, x, y, missing, &file)
 }
 
-/// Columns that critics were trained on, those of x and then those of y, each made a number or,
-/// where the flag says so, a category. `name` is what the table is called in errors.
+/// Converts the columns that critics were trained on, those of x and then those of y, to numbers or
+/// to categories and returns their complete rows. `name` names the table in errors.
 pub fn scoring_pairs(
     frame: Frame,
     x: &[(String, bool)],
@@ -196,7 +198,7 @@ pub fn scoring_pairs(
     Ok(PairTable { x: columns, y, kept, input_rows: rows })
 }
 
-/// Reads columns and sees to it that they are numbers or categories as asked for.
+/// Reads columns and converts them to numbers or categories as `reading` says.
 fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
     let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
@@ -208,7 +210,7 @@ fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Fra
     Ok(frame)
 }
 
-/// Which columns have to be numbers, and which categories.
+/// The columns that have to be numbers, and those that have to be categories.
 struct Kinds {
     discrete: Vec<usize>,
     numeric: Vec<usize>,
@@ -216,17 +218,19 @@ struct Kinds {
 
 impl Kinds {
     fn new(names: &[String], discrete: &[&str], numeric: &[&str]) -> Result<Self> {
-        let choose = |selectors: &[&str], role: &str| -> Result<Vec<usize>> {
-            let chosen = selectors.iter().map(|selector| select(names, selector, role));
+        let choose = |selectors: &[&str], parameter: Parameter| -> Result<Vec<usize>> {
+            let chosen = selectors.iter().map(|selector| select(names, selector, parameter));
             Ok(chosen.collect::<Result<Vec<_>>>()?.concat())
         };
-        let discrete = choose(discrete, "--discrete")?;
-        let numeric = choose(numeric, "--numeric")?;
+        let discrete = choose(discrete, Parameter::Discrete)?;
+        let numeric = choose(numeric, Parameter::Numeric)?;
         match numeric.iter().find(|index| discrete.contains(index)) {
             Some(both) => Err(Error::Selection {
-                role: "--discrete".into(),
-                selector: "and --numeric".into(),
-                problem: format!("column {} is in both; choose one", quote(&names[*both])),
+                choice: Message::new()
+                    .parameter(Parameter::Discrete)
+                    .text(" and ")
+                    .parameter(Parameter::Numeric),
+                problem: format!("column {} is in both; choose one", quote(&names[*both])).into(),
             }),
             None => Ok(Kinds { discrete, numeric }),
         }
@@ -244,8 +248,8 @@ impl Kinds {
 }
 
 impl Frame {
-    /// Sees to it that the columns of these selectors are categories or numbers; `name` is what the
-    /// table is called in errors.
+    /// Converts the columns of these selectors to categories or to numbers; `name` names the table in
+    /// errors.
     pub fn typed(mut self, discrete: &[&str], numeric: &[&str], name: &str) -> Result<Self> {
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
         let kinds =
@@ -256,19 +260,19 @@ impl Frame {
         Ok(self)
     }
 
-    /// Refuses a table in which a value is missing.
+    /// Returns an error if a value is missing.
     pub fn check_complete(&self, name: &str) -> Result<()> {
         let rows = complete_rows(&self.columns, self.rows, MissingRows::Refuse);
         rows.map(|_| ()).map_err(|problem| data_error(name, problem))
     }
 
-    /// The pairs between the first `x` columns and all others.
+    /// Returns the pairs of the first `x` columns and all others.
     pub fn into_pairs(self, x: usize, reading: &Reading, name: &str) -> Result<PairTable> {
         complete(self.columns, x, self.rows, reading).map_err(|problem| data_error(name, problem))
     }
 }
 
-/// The complete rows of the columns, the first `x` of which are those of x.
+/// Returns the complete rows of the columns, the first `x` of which are those of x.
 fn complete(
     mut columns: Vec<Column>,
     x: usize,
@@ -283,7 +287,9 @@ fn complete(
         for (side, name) in [(&mut columns, "x"), (&mut y, "y")] {
             side.retain(|column| !column.is_constant());
             if side.is_empty() {
-                return Err(format!("every column of {name} has the same value in every row used"));
+                return Err(
+                    format!("every column of {name} has the same value in every row used").into()
+                );
             }
         }
     }
@@ -293,24 +299,24 @@ fn complete(
     Ok(PairTable { x: columns, y, kept, input_rows: rows })
 }
 
-/// The rows in which every column has a value.
+/// Returns the rows in which every column has a value.
 fn complete_rows(columns: &[Column], rows: usize, missing: MissingRows) -> Checked<Vec<usize>> {
     let incomplete = |row: &usize| columns.iter().find(|column| column.is_missing(*row));
     if missing == MissingRows::Refuse
         && let Some((row, column)) = (0..rows).find_map(|row| Some((row, incomplete(&row)?)))
     {
-        return Err(format!(
-            "column {} has no value in row {}; fill it in, or leave such rows out with --missing drop",
-            quote(&column.name),
-            row + 1
-        ));
+        return Err(Message::from(format!("column {} has ", quote(&column.name)))
+            .missing_value()
+            .text(format!(" in row {}; fill it in, or leave such rows out with ", row + 1))
+            .setting(Parameter::Missing, "drop"));
     }
     Ok((0..rows).filter(|row| incomplete(row).is_none()).collect())
 }
 
-/// Refuses fewer complete rows than an estimate needs, and says what they lack.
+/// Returns an error if there are too few complete rows. It names the column with the most missing
+/// values.
 fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
-    if count >= FEWEST_ROWS {
+    if count >= MIN_ROWS {
         return Ok(());
     }
     let emptiest = columns
@@ -319,23 +325,24 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
         .max_by_key(|(gaps, _)| *gaps)
         .filter(|(gaps, _)| *gaps > 0);
     Err(match emptiest {
-        None => format!("it has {count} rows; at least {FEWEST_ROWS} are needed"),
+        None => format!("it has {count} rows; at least {MIN_ROWS} are needed").into(),
         Some((gaps, column)) => format!(
-            "{count} of {rows} rows are complete, and at least {FEWEST_ROWS} are needed; column {} \
+            "{count} of {rows} rows are complete, and at least {MIN_ROWS} are needed; column {} \
              lacks {gaps} values and could be left out",
             quote(&column.name)
-        ),
+        )
+        .into(),
     })
 }
 
-/// Keeps some rows, in order, and the categories that are in them.
+/// Keeps the given rows and the categories that occur in them.
 fn keep_rows(column: &mut Column, kept: &[usize]) {
     if kept.len() == column.len() {
         return;
     }
     match &mut column.values {
         Values::Continuous(values) => {
-            // Rows move towards the front only, so none is overwritten before it is read.
+            // Rows only move towards the front, so none is overwritten before it is read.
             for (to, from) in kept.iter().enumerate() {
                 values[to] = values[*from];
             }
@@ -351,33 +358,32 @@ fn keep_rows(column: &mut Column, kept: &[usize]) {
     }
 }
 
-/// Refuses columns that say nothing, or that name the rows.
+/// Returns an error if a column is constant or an identifier of the rows.
 fn check(column: &Column, rows: usize) -> Checked<()> {
     let name = quote(&column.name);
     if column.is_constant() {
-        return Err(format!(
-            "column {name} has the same value in every row used; leave it out with '!{}', or all \
-             such columns with --constant drop",
-            column.name
-        ));
+        return Err(Message::from(format!("column {name} has the same value in every row used; "))
+            .leave_out(&column.name)
+            .text(", or all such columns with ")
+            .setting(Parameter::Constant, "drop"));
     }
     match &column.values {
         Values::Discrete { labels, .. }
-            if labels.len() > MOST_CATEGORIES
-                || (labels.len() > MOST_CATEGORIES_OF_NAMES && labels.len() * 2 > rows) =>
+            if labels.len() > MAX_CATEGORIES
+                || (labels.len() > MAX_CATEGORIES_OF_IDENTIFIERS && labels.len() * 2 > rows) =>
         {
-            Err(format!(
-                "column {name} has {} different texts in {rows} rows, too many for \
-                 categories; leave it out, e.g. with '!{}', or give numbers",
-                labels.len(),
-                column.name
+            let count = labels.len();
+            Err(Message::from(format!(
+                "column {name} has {count} different texts in {rows} rows, too many for categories; "
             ))
+            .leave_out(&column.name)
+            .text(", or give numbers"))
         }
         _ => Ok(()),
     }
 }
 
-/// Text that has to be numbers.
+/// Converts text to numbers. Text that is not a number is an error.
 fn to_numbers(column: &mut Column) -> Checked<()> {
     let Values::Discrete { codes, labels } = &column.values else { return Ok(()) };
     let numbers: Vec<Option<f64>> = labels
@@ -390,26 +396,28 @@ fn to_numbers(column: &mut Column) -> Checked<()> {
             "column {} has to be numbers, but row {row} is {}; correct it, or leave it empty",
             quote(&column.name),
             quote(&labels[bad])
-        ));
+        )
+        .into());
     }
     let value = |code: &u32| numbers.get(*code as usize).copied().flatten().unwrap_or(f64::NAN);
     column.values = Values::Continuous(codes.iter().map(value).collect());
     Ok(())
 }
 
-/// Numbers that are categories.
+/// Converts numbers to categories. Too many different numbers are an error.
 fn to_categories(column: &mut Column) -> Checked<()> {
     let Values::Continuous(values) = &column.values else { return Ok(()) };
     // 0 and -0 are one category.
     let bits = |value: &f64| (value + 0.0).to_bits();
     let distinct =
         values.iter().filter(|value| !value.is_nan()).map(bits).collect::<HashSet<u64>>().len();
-    if distinct > MOST_CATEGORIES {
-        return Err(format!(
+    if distinct > MAX_CATEGORIES {
+        return Err(Message::from(format!(
             "column {} has {distinct} different numbers, too many for categories (at most \
-             {MOST_CATEGORIES}); take it out of --discrete",
+             {MAX_CATEGORIES}); take it out of ",
             quote(&column.name)
-        ));
+        ))
+        .parameter(Parameter::Discrete));
     }
     let mut categories = Categories::default();
     for value in values {
@@ -503,8 +511,8 @@ mod tests {
         for (x, y, expected) in [
             ("k", "a", "column 'k' has the same value in every row used; leave it out"),
             ("id", "a", "column 'id' has 299 different texts in 299 rows"),
-            ("q", "a", "--x q: there is no column 'q'"),
-            ("a,b", "b", "column 'b' is in --x too"),
+            ("q", "a", "x = q: there is no column 'q'"),
+            ("a,b", "b", "column 'b' is in x too"),
         ] {
             let refused = refusal(mixed().load(x, y));
             assert!(refused.contains(expected), "{refused}");
@@ -519,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_columns_are_left_out_on_request() {
+    fn constant_columns_are_dropped_on_request() {
         let case = mixed();
         let path = case.folder.path().join("t.csv");
         let reading = Reading { constant: ConstantColumns::Drop, ..Reading::default() };
@@ -534,7 +542,7 @@ mod tests {
         let refused = mixed().load_as("w", "a", None, Some("w"), MissingRows::Drop);
         assert!(refusal(refused).contains("column 'w' has to be numbers, but row 5 is 'four'"));
         let both = mixed().load_as("w", "a", Some("w"), Some("w"), MissingRows::Drop);
-        assert!(refusal(both).contains("--discrete and --numeric: column"));
+        assert!(refusal(both).contains("discrete and numeric: column"));
         let table = mixed().load_as("a", "c", None, Some("a,c"), MissingRows::Drop).unwrap();
         assert!(matches!(table.y[0].values, Values::Continuous(_)));
     }

@@ -2,24 +2,24 @@ use super::arrow_column::ArrowColumn;
 use super::frame::Column;
 use super::guard::without_panic;
 use super::source::Source;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
-/// A Parquet file whose footer is read.
+/// A Parquet file whose footer has been read.
 pub(super) struct ParquetTable {
     source: Source,
     metadata: ArrowReaderMetadata,
 }
 
 impl ParquetTable {
-    /// Reads the footer: the names of the columns, and the table.
+    /// Reads the footer; returns the names of the columns and the table.
     pub(super) fn open(source: Source) -> Result<(Vec<String>, Self)> {
         let metadata = without_panic(|| {
             ArrowReaderMetadata::load(&source.body, ArrowReaderOptions::new())
-                .map_err(|error| error.to_string())
+                .map_err(|error| error.to_string().into())
         });
         let metadata = metadata.flatten().map_err(|reason| source.damaged("Parquet", reason))?;
         let fields = metadata.schema().fields();
@@ -72,7 +72,7 @@ fn decode(
             let position = sorted.partition_point(|other| other < index);
             let array = batch.columns().get(position);
             let array = array.ok_or_else(|| damaged("a column is missing".into()))?;
-            column.append(array).map_err(|problem| -> Error { source.fault(problem) })?;
+            column.append(array).map_err(|problem| source.fault(problem))?;
         }
     }
     if found != rows {

@@ -1,20 +1,17 @@
-//! Which columns of a table are meant.
+//! Selection of columns.
 
 use super::source::Checked;
-use crate::error::{Error, Result, quote, unknown_name};
+use crate::error::{Error, Result, nearest_name, quote};
+use crate::message::{Message, Parameter};
 
-/// The positions (from 0) of the columns that a selector names, in its order and each once.
+/// Returns the positions (from 0) of the columns that a selector names, in its order and each once.
 ///
-/// A selector is a list with commas of names, patterns (`sensor_*`, `t?`), positions from 1 (`3`),
-/// ranges of positions (`2-5`, `4-`) and ranges of names (`a:c`). A leading `!` takes columns out
-/// again (`*,!id`). A name comes before any other meaning. `role` is what the columns are for, as
-/// the user calls it; it opens every error.
-pub fn select(names: &[String], selector: &str, role: &str) -> Result<Vec<usize>> {
-    let fail = |problem: String| Error::Selection {
-        role: role.to_string(),
-        selector: selector.to_string(),
-        problem: problem.replace(char::is_control, " "),
-    };
+/// A selector is a comma-separated list of names, patterns (`sensor_*`, `t?`), positions from 1
+/// (`3`), ranges of positions (`2-5`, `4-`) and ranges of names (`a:c`). A leading `!` excludes
+/// columns (`*,!id`). An exact name takes precedence over any other meaning. Errors name
+/// `parameter`, which holds the selector.
+pub fn select(names: &[String], selector: &str, parameter: Parameter) -> Result<Vec<usize>> {
+    let fail = |problem: Message| selection_error(parameter, selector, problem);
     let whole = by_name(names, selector.trim()).map_err(fail)?;
     if let Some(index) = whole {
         return Ok(vec![index]);
@@ -45,72 +42,74 @@ pub fn select(names: &[String], selector: &str, role: &str) -> Result<Vec<usize>
     }
 }
 
-/// The columns of x and of y. Where only one of them is chosen, the other is all the rest. Where
-/// none is, a table of two columns is x and y, and so is one with columns `x1`, `x2`, ..., `y1`, ...
+/// Returns the columns of x and of y. If only one of them is chosen, the other is all the rest. If
+/// neither is, the table must have two columns, or columns named `x1`, `x2`, ..., `y1`, ...
 pub fn pair_columns(
     names: &[String],
     x: Option<&str>,
     y: Option<&str>,
 ) -> Result<(Vec<usize>, Vec<usize>)> {
-    let others = |chosen: &[usize], role: &str, selector: &str, other: &str| {
+    let others = |chosen: &[usize], parameter: Parameter, selector: &str, other: Parameter| {
         let rest: Vec<usize> = (0..names.len()).filter(|index| !chosen.contains(index)).collect();
+        let problem = || Message::from("this is every column, which leaves none for ");
         match rest.is_empty() {
             false => Ok(rest),
-            true => Err(Error::Selection {
-                role: role.into(),
-                selector: selector.into(),
-                problem: format!("this is every column, which leaves none for {other}"),
-            }),
+            true => Err(selection_error(parameter, selector, problem().parameter(other))),
         }
     };
     match (x, y) {
         (Some(x), Some(y)) => {
-            let (left, right) = (select(names, x, "--x")?, select(names, y, "--y")?);
+            let left = select(names, x, Parameter::X)?;
+            let right = select(names, y, Parameter::Y)?;
             match left.iter().find(|index| right.contains(index)) {
                 None => Ok((left, right)),
-                Some(shared) => Err(Error::Selection {
-                    role: "--y".into(),
-                    selector: y.into(),
-                    problem: format!(
-                        "column {} is in --x too; it can be on one side only",
-                        quote(&names[*shared])
-                    ),
-                }),
+                Some(shared) => {
+                    let problem =
+                        Message::from(format!("column {} is in ", quote(&names[*shared])))
+                            .parameter(Parameter::X)
+                            .text(" too; it can be on one side only");
+                    Err(selection_error(Parameter::Y, y, problem))
+                }
             }
         }
         (Some(x), None) => {
-            let left = select(names, x, "--x")?;
-            let right = others(&left, "--x", x, "--y")?;
+            let left = select(names, x, Parameter::X)?;
+            let right = others(&left, Parameter::X, x, Parameter::Y)?;
             Ok((left, right))
         }
         (None, Some(y)) => {
-            let right = select(names, y, "--y")?;
-            Ok((others(&right, "--y", y, "--x")?, right))
+            let right = select(names, y, Parameter::Y)?;
+            Ok((others(&right, Parameter::Y, y, Parameter::X)?, right))
         }
         (None, None) if names.len() == 2 => Ok((vec![0], vec![1])),
         (None, None) => named_sides(names).ok_or_else(|| Error::Selection {
-            role: "--x".into(),
-            selector: "and --y".into(),
-            problem: format!("say which columns are x and which are y; {}", list(names)),
+            choice: Message::new().parameter(Parameter::X).text(" and ").parameter(Parameter::Y),
+            problem: format!("say which columns are x and which are y; {}", list(names)).into(),
         }),
     }
 }
 
-/// The sides of a table whose columns are all called `x` or `y`, with or without a number.
+fn selection_error(parameter: Parameter, selector: &str, problem: Message) -> Error {
+    let choice = Message::new().setting(parameter, selector);
+    Error::Selection { choice, problem: problem.on_one_line() }
+}
+
+/// Returns the sides of a table whose columns are all named `x` or `y`, with or without a number;
+/// `None` if a column has another name or a side has no column.
 fn named_sides(names: &[String]) -> Option<(Vec<usize>, Vec<usize>)> {
     let side = |name: &String, letter: char| {
         name.strip_prefix(letter)
             .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let of = |letter: char| -> Vec<usize> {
+    let columns = |letter: char| -> Vec<usize> {
         (0..names.len()).filter(|index| side(&names[*index], letter)).collect()
     };
-    let (x, y) = (of('x'), of('y'));
+    let (x, y) = (columns('x'), columns('y'));
     let all_named = x.len() + y.len() == names.len();
     (all_named && !x.is_empty() && !y.is_empty()).then_some((x, y))
 }
 
-/// The columns that one item of a selector names.
+/// Returns the columns that one item of a selector names.
 fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
     if item.is_empty() {
         return Err("there is an empty name between its commas".into());
@@ -122,7 +121,7 @@ fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
         let matching: Vec<usize> =
             (0..names.len()).filter(|index| glob_matches(item, &names[*index])).collect();
         return match matching.is_empty() {
-            true => Err(format!("no column matches {}; {}", quote(item), list(names))),
+            true => Err(format!("no column matches {}; {}", quote(item), list(names)).into()),
             false => Ok(matching),
         };
     }
@@ -140,13 +139,13 @@ fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
         let (Some(first), Some(last)) = (first, last) else { return Err(unknown(names, item)) };
         return check_range(first + 1, last + 1, names.len());
     }
-    // Of a range of names, the end that is wrong is the name to complain about.
+    // In a range of names, the error names the end that is not a column.
     let wrong = item.split_once(':').map(|(first, last)| [first.trim(), last.trim()]);
     let wrong = wrong.into_iter().flatten().find(|end| !names.iter().any(|name| name == end));
     Err(unknown(names, wrong.unwrap_or(item)))
 }
 
-/// The column with exactly this name.
+/// Returns the column with exactly this name, if there is one. Several of them are an error.
 fn by_name(names: &[String], wanted: &str) -> Checked<Option<usize>> {
     let found: Vec<usize> = (0..names.len()).filter(|index| names[*index] == wanted).collect();
     match found[..] {
@@ -160,12 +159,13 @@ fn by_name(names: &[String], wanted: &str) -> Checked<Option<usize>> {
                 found.len(),
                 quote(wanted),
                 positions.join(", ")
-            ))
+            )
+            .into())
         }
     }
 }
 
-/// The first and last position that `3`, `2-5` or `4-` stand for.
+/// Returns the first and last position that `3`, `2-5` or `4-` stand for.
 fn position_range(item: &str, columns: usize) -> Option<(usize, usize)> {
     if let Ok(position) = item.parse() {
         return Some((position, position));
@@ -182,21 +182,21 @@ fn check_range(first: usize, last: usize, columns: usize) -> Checked<Vec<usize>>
     let beyond = [first, last].into_iter().find(|position| !(1..=columns).contains(position));
     match beyond {
         Some(position) => {
-            Err(format!("there is no column {position}: positions go from 1 to {columns}"))
+            Err(format!("there is no column {position}: positions go from 1 to {columns}").into())
         }
         None if first > last => {
-            Err(format!("the range goes backwards, from column {first} to column {last}"))
+            Err(format!("the range goes backwards, from column {first} to column {last}").into())
         }
         None => Ok((first - 1..last).collect()),
     }
 }
 
-/// Whether a pattern with `*` (any characters) and `?` (any one) fits all of a name.
+/// Returns whether a pattern with `*` (any characters) and `?` (one character) matches a name.
 pub fn glob_matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where the last star was, and how far the name was when it took nothing.
+    // The positions of the last star in the pattern and of the end of its match in the name.
     let mut star = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -209,10 +209,10 @@ pub fn glob_matches(pattern: &str, name: &str) -> bool {
                 n += 1;
             }
             _ => match star {
-                Some((at, taken)) => {
-                    star = Some((at, taken + 1));
+                Some((at, end)) => {
+                    star = Some((at, end + 1));
                     p = at + 1;
-                    n = taken + 1;
+                    n = end + 1;
                 }
                 None => return false,
             },
@@ -221,22 +221,19 @@ pub fn glob_matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|rest| *rest == '*')
 }
 
-fn unknown(names: &[String], wanted: &str) -> String {
-    let error = unknown_name("column", wanted, names.iter().map(String::as_str));
-    let suggestion = match error {
-        Error::UnknownName { suggestion: Some(name), .. } => {
-            format!(", did you mean {}?", quote(&name))
-        }
-        _ => ";".to_string(),
+fn unknown(names: &[String], wanted: &str) -> Message {
+    let suggestion = match nearest_name(wanted, names.iter().map(String::as_str)) {
+        Some(name) => format!(", did you mean {}?", quote(name)),
+        None => ";".to_string(),
     };
-    format!("there is no column {}{suggestion} {}", quote(wanted), list(names))
+    format!("there is no column {}{suggestion} {}", quote(wanted), list(names)).into()
 }
 
-/// The columns there are, or how many when they are many.
+/// Lists the columns, or their number and the first three if there are many.
 fn list(names: &[String]) -> String {
-    const FEW: usize = 12;
+    const MAX_LISTED: usize = 12;
     match names.len() {
-        count if count > FEW => {
+        count if count > MAX_LISTED => {
             let first: Vec<String> = names.iter().take(3).map(|name| quote(name)).collect();
             format!("the table has {count} columns: {}, ...", first.join(", "))
         }
@@ -276,14 +273,14 @@ mod tests {
             ("!id,*", vec![1, 2, 3, 4, 5, 6]),
             ("t1,t*,4", vec![3, 4]),
         ] {
-            assert_eq!(select(&table, selector, "--x").unwrap(), expected, "{selector}");
+            assert_eq!(select(&table, selector, Parameter::X).unwrap(), expected, "{selector}");
         }
-        assert_eq!(select(&names("a a,b !c"), "a,b", "--x").unwrap(), [1]);
-        assert_eq!(select(&names("a a,b !c"), "!c", "--x").unwrap(), [2]);
+        assert_eq!(select(&names("a a,b !c"), "a,b", Parameter::X).unwrap(), [1]);
+        assert_eq!(select(&names("a a,b !c"), "!c", Parameter::X).unwrap(), [2]);
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_item() {
         let table = names("price volume price time");
         for (selector, expected) in [
             ("volum", "there is no column 'volum', did you mean 'volume'? the columns are 'price'"),
@@ -299,8 +296,8 @@ mod tests {
             ("", "empty name"),
             ("!*", "leaves no column"),
         ] {
-            let error = select(&table, selector, "--x").unwrap_err().to_string();
-            assert!(error.starts_with(&format!("--x {selector}: ")), "{error}");
+            let error = select(&table, selector, Parameter::X).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("x = {selector}: ")), "{error}");
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
         }
     }
@@ -315,9 +312,9 @@ mod tests {
         assert_eq!(pair_columns(&names("y x1 x2"), None, None).unwrap(), (vec![1, 2], vec![0]));
         for (x, y, expected) in [
             (None, None, "say which columns are x and which are y; the columns are 'a', 'b', 'c'"),
-            (Some("a,b"), Some("b,c"), "column 'b' is in --x too"),
-            (Some("*"), None, "leaves none for --y"),
-            (None, Some("1-3"), "leaves none for --x"),
+            (Some("a,b"), Some("b,c"), "column 'b' is in x too"),
+            (Some("*"), None, "leaves none for y"),
+            (None, Some("1-3"), "leaves none for x"),
         ] {
             let error = pair_columns(&table, x, y).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -1,20 +1,21 @@
-//! Where a table's bytes come from, and which format they are in.
+//! The bytes of a table and their format.
 
 use crate::error::{Error, Result, data_error};
+use crate::message::Message;
 use bytes::Bytes;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A value, or what is wrong, said before the file it is in is named.
-pub(super) type Checked<T> = std::result::Result<T, String>;
+/// A value, or a problem that does not name its file yet.
+pub(super) type Checked<T> = std::result::Result<T, Message>;
 
-/// A table's bytes and what to call them when something is wrong.
+/// A table's bytes and their name in errors.
 pub(super) struct Source {
-    /// The file as it was named, or "standard input".
+    /// The path that was given, or "standard input".
     pub(super) name: String,
-    /// Its bytes, decompressed if they were gzip.
+    /// The bytes, decompressed if they were gzip.
     pub(super) body: Body,
     extension: String,
 }
@@ -37,15 +38,11 @@ impl Source {
             let mut bytes = Vec::new();
             let name = "standard input";
             let read = std::io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(|error| data_error(name, error))?;
+            read.map_err(|error| read_error(name, error))?;
             return Self::new(name.into(), String::new(), Body::Memory(bytes.into()));
         }
         let name = path.display().to_string();
-        let fail = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => data_error(&name, "there is no such file"),
-            std::io::ErrorKind::PermissionDenied => data_error(&name, "no permission to read it"),
-            _ => data_error(&name, error),
-        };
+        let fail = |error: std::io::Error| read_error(&name, error);
         let mut file = File::open(path).map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
         if metadata.is_dir() {
@@ -54,7 +51,7 @@ impl Source {
         let body = if metadata.is_file() {
             Body::File(Arc::new(file), metadata.len())
         } else {
-            // A pipe can be read once only, and not from its end.
+            // A pipe can be read only once and only forwards.
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(fail)?;
             Body::Memory(bytes.into())
@@ -89,7 +86,7 @@ impl Source {
         Self::new("standard input".into(), String::new(), Body::Memory(bytes.into()))
     }
 
-    /// The format, by what the bytes are; by the name only when they do not tell.
+    /// Returns the format by the first bytes, or by the extension if these do not decide.
     pub(super) fn format(&self) -> Result<Format> {
         let start = self.start()?;
         Ok(match start.as_slice() {
@@ -120,26 +117,35 @@ impl Source {
         })
     }
 
-    /// The first bytes, by which a format is known.
+    /// Returns the first bytes, which identify a format.
     fn start(&self) -> Result<Vec<u8>> {
         let mut start = Vec::new();
         let read = self.body.reader().take(8).read_to_end(&mut start);
-        read.map_err(|error| self.fault(error))?;
+        read.map_err(|error| self.read_error(error))?;
         Ok(start)
     }
 
-    /// Something is wrong with these bytes.
-    pub(super) fn fault(&self, problem: impl std::fmt::Display) -> Error {
+    /// Returns the error for bytes that could not be read.
+    pub(super) fn read_error(&self, error: std::io::Error) -> Error {
+        read_error(&self.name, error)
+    }
+
+    /// Returns an error that names the file.
+    pub(super) fn fault(&self, problem: impl Into<Message>) -> Error {
         data_error(&self.name, problem)
     }
 
-    /// These bytes are not what their format says.
+    /// Returns the error for bytes that do not follow their format.
     pub(super) fn damaged(&self, format: &str, reason: impl std::fmt::Display) -> Error {
         self.fault(format!("the {format} data is truncated or damaged ({reason}); write it again"))
     }
 }
 
-/// Bytes that can be read from any place, several times.
+fn read_error(name: &str, error: std::io::Error) -> Error {
+    Error::Read { file: name.to_string(), source: Arc::new(error) }
+}
+
+/// Bytes that can be read at any position, several times.
 #[derive(Clone)]
 pub(super) enum Body {
     File(Arc<File>, u64),
@@ -147,7 +153,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub(super) fn length(&self) -> u64 {
         match self {
             Body::File(_, length) => *length,
@@ -155,17 +161,17 @@ impl Body {
         }
     }
 
-    /// Reads from the beginning, independently of other readers.
+    /// Returns a reader from the beginning, independent of other readers.
     pub(super) fn reader(&self) -> BodyReader {
         BodyReader { body: self.clone(), position: 0 }
     }
 
-    /// The same through a buffer.
+    /// Returns a buffered reader from the beginning.
     pub(super) fn buffered(&self) -> BufReader<BodyReader> {
         BufReader::with_capacity(1 << 16, self.reader())
     }
 
-    /// A part of the bytes. What lies beyond their end is refused before memory is taken for it.
+    /// Returns a part of the bytes. A part beyond the end is an error before any memory is allocated.
     pub(super) fn part(&self, start: u64, length: u64) -> std::io::Result<Bytes> {
         let end = start.checked_add(length).filter(|end| *end <= self.length());
         let (Some(end), Ok(capacity)) = (end, usize::try_from(length)) else {
@@ -182,7 +188,7 @@ impl Body {
     }
 }
 
-/// A place in a [`Body`].
+/// A position in a [`Body`].
 pub(super) struct BodyReader {
     body: Body,
     position: u64,
@@ -242,7 +248,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn formats_are_known_by_their_content() {
+    fn formats_are_recognised_by_their_content() {
         let folder = tempfile::tempdir().unwrap();
         for (name, content, expected) in [
             ("a.csv", b"PAR1....".as_slice(), Format::Parquet),
@@ -260,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_undone_whatever_the_name() {
+    fn gzip_is_decompressed_under_any_name() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(b"\x93NUMPY..").unwrap();
         let source = Source::from_bytes(gzip.finish().unwrap()).unwrap();
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_in_one_line() {
+    fn files_that_are_not_tables_are_refused_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
         std::fs::write(place("empty.csv"), "").unwrap();

@@ -16,6 +16,7 @@ pub use custom::CustomDivergence;
 pub(crate) use rows::Row;
 
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::message::Parameter;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -122,7 +123,11 @@ impl Divergence {
         if alpha.is_finite() {
             Ok(Divergence::Alpha(alpha))
         } else {
-            Err(invalid("alpha", alpha, "alpha must be a finite number"))
+            Err(invalid(
+                Parameter::Divergence,
+                format!("alpha-{alpha}"),
+                "alpha must be a finite number",
+            ))
         }
     }
 
@@ -219,14 +224,14 @@ impl FromStr for Divergence {
         }
         if name.starts_with("functions:") {
             let expected = "made of functions: a plan cannot hold it, write it as f:EXPRESSION";
-            return Err(invalid("divergence", name, expected));
+            return Err(invalid(Parameter::Divergence, name, expected));
         }
         if let Some(alpha) = name.strip_prefix("alpha-") {
             return match alpha.parse() {
                 Ok(alpha) => Divergence::alpha(alpha),
                 Err(_) => Err(invalid(
-                    "alpha",
-                    alpha,
+                    Parameter::Divergence,
+                    name,
                     "write a number, as in alpha-0.5 or alpha-0.5-dime",
                 )),
             };
@@ -238,7 +243,7 @@ impl FromStr for Divergence {
         };
         Divergence::TABLE.into_iter().find(|row| row.to_string() == short).ok_or_else(|| {
             let known: Vec<String> = Divergence::TABLE.iter().map(ToString::to_string).collect();
-            unknown_name("divergence", name, known.iter().map(String::as_str))
+            unknown_name(Parameter::Divergence, name, known.iter().map(String::as_str))
         })
     }
 }

@@ -7,6 +7,7 @@ pub use cpu::CpuEngine;
 pub use cuda::{CudaEngine, Precision};
 
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::message::Parameter;
 use crate::nn::Activation;
 use crate::train::{BatchSource, Observers, Outcome, RunPlan, Staircase, Trace, Training};
 use std::{fmt, str::FromStr};
@@ -128,7 +129,7 @@ impl DeviceChoice {
             && precision != Precision::Fp32
         {
             let expected = "it is for the GPU; the CPU computes in fp32";
-            return Err(invalid("precision", precision.name(), expected));
+            return Err(invalid(Parameter::Precision, precision.name(), expected));
         }
         let cuda = || {
             let precision = precision.unwrap_or(Precision::Tf32);
@@ -154,9 +155,8 @@ impl FromStr for DeviceChoice {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        DeviceChoice::ALL
-            .into_iter()
-            .find(|choice| choice.name() == name)
-            .ok_or_else(|| unknown_name("device", name, DeviceChoice::ALL.map(DeviceChoice::name)))
+        DeviceChoice::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| {
+            unknown_name(Parameter::Device, name, DeviceChoice::ALL.map(DeviceChoice::name))
+        })
     }
 }

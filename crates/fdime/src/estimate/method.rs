@@ -3,6 +3,7 @@
 use crate::divergence::Divergence;
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
+use crate::message::Parameter;
 use crate::objective::Estimator;
 use crate::train::AnyEstimator;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ impl TryFrom<Estimator> for FiniteDataEstimator {
         let named: Estimator = estimator.name().parse()?;
         if estimator.readout() != named.readout() {
             return Err(Error::Incompatible {
-                parameter: "estimator",
+                parameter: Parameter::Estimator,
                 value: estimator.to_string(),
                 other: "finite data".into(),
                 reason: "the readout must be the one that its name stands for".into(),
@@ -96,13 +97,13 @@ impl FromStr for Method {
             AnyEstimator::NJEE => {
                 let expected = "it needs fresh samples at every step; for tables there are auto, \
                                 ksg, gan-dime and more";
-                Err(invalid("estimator", name, expected))
+                Err(invalid(Parameter::Estimator, name, expected))
             }
             _ => match name.parse::<Estimator>() {
                 Ok(estimator) => estimator.try_into().map(Method::Critic),
                 Err(Error::UnknownName { suggestion: None, .. }) => {
                     let known = Method::NAMES.map(|(name, _)| name);
-                    Err(unknown_name("estimator", name, known))
+                    Err(unknown_name(Parameter::Estimator, name, known))
                 }
                 Err(error) => Err(error),
             },

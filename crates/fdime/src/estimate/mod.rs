@@ -7,7 +7,6 @@
 
 mod combine;
 mod crossfit;
-mod finding;
 mod folds;
 mod independence;
 mod inputs;
@@ -18,13 +17,13 @@ mod multiple;
 mod plan;
 mod progress;
 mod recipe;
+mod report;
 mod result;
 mod saved;
 mod scaling;
 mod table_rows;
 mod verdict;
 
-pub use finding::{Finding, short_p};
 pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
 pub use inputs::{GaussianReference, InputMap};
@@ -35,15 +34,17 @@ pub use multiple::benjamini_hochberg;
 pub use plan::{Effort, EstimatePlan};
 pub use progress::{NoProgress, Progress};
 pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
+pub use report::{EstimateReport, Paragraph, format_p_value};
 pub use result::{Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry};
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
-pub use verdict::{Reason, Reliability, Verdict};
+pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};
 use crate::data::{Column, Values};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::random::{Purpose, stream};
 use crossfit::{Table, crossfit, mean_and_variance};
@@ -95,7 +96,7 @@ pub fn estimate(
     let table = Table { x, y, rows };
     if plan.method.needs_numbers() && [x, y].iter().any(|side| !has_numbers(side)) {
         return Err(Error::Incompatible {
-            parameter: "estimator",
+            parameter: Parameter::Estimator,
             value: plan.method.to_string(),
             other: "x or y of categories alone".into(),
             reason: "it needs numbers on both sides; use auto".into(),

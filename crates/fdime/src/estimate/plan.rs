@@ -4,6 +4,7 @@ use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
 use super::recipe::{CriticRecipe, Portfolio};
 use crate::error::{Error, Result, invalid};
+use crate::message::{Message, Parameter};
 use crate::objective::Readout;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -47,7 +48,7 @@ impl FromStr for Effort {
         Effort::ALL
             .into_iter()
             .find(|effort| effort.name() == name)
-            .ok_or_else(|| invalid("effort", name, "write quick, default or max"))
+            .ok_or_else(|| invalid(Parameter::Effort, name, "write quick, default or max"))
     }
 }
 
@@ -85,21 +86,25 @@ impl EstimatePlan {
     /// Refuses what cannot be run on `rows` rows, naming the parameter.
     pub fn check(&self, rows: usize) -> Result<()> {
         if !(2..=20).contains(&self.folds) {
-            return Err(invalid("folds", self.folds, "between 2 and 20"));
+            return Err(invalid(Parameter::Folds, self.folds, "between 2 and 20"));
         }
         if rows < 4 * self.folds || rows < 20 {
             let expected = format!("{rows} rows are too few for it; at least 4 rows for each fold");
-            return Err(invalid("folds", self.folds, expected));
+            return Err(invalid(Parameter::Folds, self.folds, expected));
         }
         if !(19..=100_000).contains(&self.permutations) {
-            return Err(invalid("permutations", self.permutations, "between 19 and 100000"));
+            return Err(invalid(
+                Parameter::Permutations,
+                self.permutations,
+                "between 19 and 100000",
+            ));
         }
         if self.portfolio.recipes.is_empty() {
-            return Err(invalid("recipes", "[]", "at least one recipe"));
+            return Err(invalid(Parameter::Recipes, "[]", "at least one recipe"));
         }
         if classical_portfolio(&self.method).is_some_and(|expected| expected != self.portfolio) {
             return Err(Error::Incompatible {
-                parameter: "estimator",
+                parameter: Parameter::Estimator,
                 value: self.method.to_string(),
                 other: "these recipes".into(),
                 reason: "it trains nothing and has one recipe of its own".into(),
@@ -109,13 +114,13 @@ impl EstimatePlan {
         let most = largest_gap(rows, self.folds).unwrap_or(0);
         if gap > most {
             let expected = format!("at most {most} for {} folds of {rows} rows", self.folds);
-            return Err(invalid("blocks", gap, expected));
+            return Err(invalid(Parameter::Blocks, gap, expected));
         }
         if self.method.estimator().readout() == Readout::InfoNce {
             return Err(Error::Incompatible {
-                parameter: "estimator",
+                parameter: Parameter::Estimator,
                 value: self.method.to_string(),
-                other: "--blocks".into(),
+                other: Message::new().parameter(Parameter::Blocks),
                 reason: "it compares every x with every y, neighbours included; use auto".into(),
             });
         }

@@ -7,7 +7,8 @@ use super::plan::EstimatePlan;
 use super::recipe::CriticRecipe;
 use super::result::Estimate;
 use crate::data::{Column, Values, without_panic};
-use crate::error::{Error, Result};
+use crate::error::{Result, data_error, not_writable, write_error};
+use crate::message::Message;
 use crate::parallel::run_jobs;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
@@ -121,9 +122,7 @@ impl SavedModel {
 
     /// Refuses a folder that holds anything but an earlier model.
     pub fn check_folder(folder: &Path) -> Result<()> {
-        let fail = |reason: &str| {
-            Err(Error::Write { path: folder.display().to_string(), reason: reason.into() })
-        };
+        let fail = |reason: &str| Err(not_writable(folder, reason));
         if folder.file_name().is_none() {
             return fail("name a folder of its own for the model");
         }
@@ -144,14 +143,13 @@ impl SavedModel {
     /// Writes the folder aside and renames it into place.
     pub fn save(&self, folder: &Path) -> Result<()> {
         Self::check_folder(folder)?;
-        let fail = |reason: String| Error::Write { path: folder.display().to_string(), reason };
-        let io = |error: std::io::Error| fail(error.to_string());
+        let io = |error: std::io::Error| write_error(folder, error);
         let parent = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         let aside = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let (plan, critics) = self.to_bytes().map_err(fail)?;
+        let (plan, critics) = self.to_bytes().map_err(|reason| not_writable(folder, reason))?;
         std::fs::write(aside.path().join(PLAN), plan).map_err(io)?;
         std::fs::write(aside.path().join(CRITICS), critics).map_err(io)?;
         #[cfg(unix)]
@@ -205,9 +203,10 @@ impl SavedModel {
     /// Reads a folder that [`save`](Self::save) wrote.
     pub fn load(folder: &Path) -> Result<Self> {
         let read = |file: &str| {
-            std::fs::read(folder.join(file)).map_err(|error| Error::Data {
-                file: folder.join(file).display().to_string(),
-                problem: format!("{error}; name a folder written by 'fdime estimate --save'"),
+            let path = folder.join(file);
+            std::fs::read(&path).map_err(|error| {
+                let problem = format!("{error}; give a folder that holds a saved model");
+                data_error(&path.display().to_string(), problem)
             })
         };
         Self::from_bytes(&read(PLAN)?, &read(CRITICS)?, folder)
@@ -216,9 +215,10 @@ impl SavedModel {
     /// Reads the contents of the two files of a folder, and scores a made-up row: a plan can be
     /// damaged in ways that only show when it is used.
     pub fn from_bytes(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
-        let damaged = |reason: String| Error::Data {
-            file: folder.join(PLAN).display().to_string(),
-            problem: format!("the plan does not fit its critics ({reason}); save the model again"),
+        let damaged = |reason: Message| {
+            let problem =
+                format!("the plan does not fit its critics ({reason}); save the model again");
+            data_error(&folder.join(PLAN).display().to_string(), problem)
         };
         let model = without_panic(|| Self::parse(plan, critics, folder)).map_err(damaged)??;
         let made_up = |columns: &[SavedColumn]| -> Vec<Column> {
@@ -239,9 +239,8 @@ impl SavedModel {
     }
 
     fn parse(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
-        let fail = |file: &str, problem: String| Error::Data {
-            file: folder.join(file).display().to_string(),
-            problem,
+        let fail = |file: &str, problem: String| {
+            data_error(&folder.join(file).display().to_string(), problem)
         };
         let description: Description = serde_json::from_slice(plan)
             .map_err(|error| fail(PLAN, format!("not the plan of a saved model: {error}")))?;

@@ -1,4 +1,4 @@
-//! Whether to believe an estimate, in plain words and with reasons.
+//! The verdict on an estimate: how reliable it is, and why.
 
 use super::folds::RowOrder;
 use super::method::Method;
@@ -6,20 +6,21 @@ use super::plan::{Effort, EstimatePlan};
 use super::recipe::Portfolio;
 use super::result::{Baselines, FoldFigures};
 use crate::data::{Column, Values};
+use crate::message::{Message, Parameter, Wording};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How far an estimate can be trusted.
+/// The reliability of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reliability {
-    /// Something is wrong; the reasons say what.
+    /// Do not rely on it; the reasons say why.
     Doubtful,
     /// Usable, with the reasons in mind.
     Fair,
-    /// Nothing speaks against it.
+    /// No warnings.
     Good,
 }
 
@@ -33,32 +34,52 @@ impl fmt::Display for Reliability {
     }
 }
 
-/// Something that speaks against an estimate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A warning about an estimate.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
     /// A short name that does not change between versions.
-    pub code: String,
-    /// How far the estimate can be trusted because of it.
+    pub code: &'static str,
+    /// The highest reliability that an estimate with this warning can have.
     pub limits_to: Reliability,
-    /// What it is and what to do, in a sentence.
-    pub text: String,
+    /// The finding and what to do, in a sentence.
+    pub message: Message,
 }
 
-/// The judgement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The reliability of an estimate with the reasons for it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// The lowest that a reason allows.
+    /// The lowest reliability that a reason allows.
     pub reliability: Reliability,
-    /// The reasons, the gravest first.
+    /// The reasons, most serious first.
     pub reasons: Vec<Reason>,
 }
 
-/// What is looked at.
+/// A [`Verdict`] in the words of a front end, ready to be serialised.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RenderedVerdict {
+    /// The lowest reliability that a reason allows.
+    pub reliability: Reliability,
+    /// The reasons, most serious first.
+    pub reasons: Vec<RenderedReason>,
+}
+
+/// A [`Reason`] in the words of a front end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RenderedReason {
+    /// A short name that does not change between versions.
+    pub code: &'static str,
+    /// The highest reliability that an estimate with this warning can have.
+    pub limits_to: Reliability,
+    /// The finding and what to do, in a sentence.
+    pub text: String,
+}
+
+/// The figures that a verdict is based on.
 pub(super) struct Evidence<'a> {
     pub(super) x: &'a [Column],
     pub(super) y: &'a [Column],
     pub(super) rows: usize,
-    /// Before it was cut off at 0.
+    /// The estimate before it is clipped.
     pub(super) mi: f64,
     pub(super) standard_error: f64,
     /// The Donsker-Varadhan readout.
@@ -71,11 +92,13 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// What to try when critics may have missed something.
-    fn more_effort(&self) -> &'static str {
+    /// Appends the advice to try more effort, unless that would change nothing.
+    fn advise_effort(&self, message: Message) -> Message {
         let critics = matches!(self.plan.method, Method::Auto | Method::Critic(_));
-        let most = self.plan.portfolio == Portfolio::new(Effort::Max);
-        if critics && !most { "; try --effort max" } else { "" }
+        match critics && self.plan.portfolio != Portfolio::new(Effort::Max) {
+            true => message.text("; try ").setting(Parameter::Effort, "max"),
+            false => message,
+        }
     }
 
     fn columns(&self) -> impl Iterator<Item = &Column> {
@@ -83,23 +106,33 @@ impl Evidence<'_> {
     }
 }
 
-/// Fewer rows than this say little.
+/// Estimates from fewer rows than this get a warning.
 const FEW_ROWS: usize = 200;
 
 impl Verdict {
+    /// Returns the verdict in the words of a front end.
+    pub fn render(&self, wording: &dyn Wording) -> RenderedVerdict {
+        let reasons = self.reasons.iter().map(|reason| RenderedReason {
+            code: reason.code,
+            limits_to: reason.limits_to,
+            text: reason.message.render(wording),
+        });
+        RenderedVerdict { reliability: self.reliability, reasons: reasons.collect() }
+    }
+
     pub(super) fn new(evidence: &Evidence) -> Self {
         let checks: [fn(&Evidence) -> Option<Reason>; 12] = [
-            near_the_limit,
-            above_the_entropy,
-            below_the_plain_readout,
+            near_limit,
+            above_entropy,
+            above_lower_bound,
             folds_disagree,
             critics_disagree,
-            overfitted,
+            overfit,
             still_improving,
-            baselines_see_more,
+            below_baselines,
             duplicated_rows,
             tied_values,
-            categories_passed_over,
+            ignored_categories,
             few_rows,
         ];
         let mut reasons: Vec<Reason> = checks.iter().filter_map(|check| check(evidence)).collect();
@@ -109,13 +142,17 @@ impl Verdict {
     }
 }
 
-fn reason(code: &str, limits_to: Reliability, text: String) -> Option<Reason> {
-    Some(Reason { code: code.into(), limits_to, text })
+fn reason(
+    code: &'static str,
+    limits_to: Reliability,
+    message: impl Into<Message>,
+) -> Option<Reason> {
+    Some(Reason { code, limits_to, message: message.into() })
 }
 
-/// No method can certify more than about ln n nats from n rows without assuming a model: no event
-/// rarer than 1/n is seen.
-fn near_the_limit(evidence: &Evidence) -> Option<Reason> {
+/// No method can certify more than about ln n nats from n rows without assuming a model, because
+/// events rarer than 1/n do not occur in the data.
+fn near_limit(evidence: &Evidence) -> Option<Reason> {
     let limit = (evidence.rows as f64).ln();
     let limits_to = match evidence.mi / limit {
         share if share > 0.9 => Reliability::Doubtful,
@@ -126,14 +163,14 @@ fn near_the_limit(evidence: &Evidence) -> Option<Reason> {
         "near-ln-n",
         limits_to,
         format!(
-            "the estimate is near ln n = {limit:.2} nats, about the most that {} rows can \
-             certify without a model; take more rows",
+            "the estimate is close to ln n = {limit:.2} nats, about the largest value that {} rows \
+             can certify without a model; use more rows",
             evidence.rows
         ),
     )
 }
 
-/// The entropy of a side whose columns are all discrete, by its observed frequencies.
+/// Returns the entropy of a side by its observed frequencies; `None` if a column is continuous.
 fn entropy(columns: &[Column], rows: usize) -> Option<f64> {
     let codes: Vec<&Vec<u32>> = columns
         .iter()
@@ -150,7 +187,8 @@ fn entropy(columns: &[Column], rows: usize) -> Option<f64> {
     Some(counts.values().map(|count| -count / n * (count / n).ln()).sum())
 }
 
-/// The smaller of the entropies of x and y, where they are discrete: no more can be shared.
+/// Returns the discrete side with the smaller entropy, which bounds the mutual information, and this
+/// entropy; `None` if neither side is discrete.
 pub(super) fn entropy_bound(
     x: &[Column],
     y: &[Column],
@@ -162,7 +200,7 @@ pub(super) fn entropy_bound(
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn above_the_entropy(evidence: &Evidence) -> Option<Reason> {
+fn above_entropy(evidence: &Evidence) -> Option<Reason> {
     let (side, bound) = entropy_bound(evidence.x, evidence.y, evidence.rows)?;
     if evidence.mi <= bound {
         return None;
@@ -173,14 +211,14 @@ fn above_the_entropy(evidence: &Evidence) -> Option<Reason> {
         "above-entropy",
         limits_to,
         format!(
-            "critics read {:.3} nats, but {side} holds only {bound:.3} (its entropy); the estimate \
-             is cut off there",
+            "the critics' value of {:.3} nats exceeds the entropy of {side}, {bound:.3} nats; the \
+             estimate is limited to the entropy",
             evidence.mi
         ),
     )
 }
 
-fn below_the_plain_readout(evidence: &Evidence) -> Option<Reason> {
+fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
     let gap = evidence.mi - evidence.lower_bound?;
     let limits_to = match gap / evidence.mi.max(0.2) {
         share if share > 0.5 => Reliability::Doubtful,
@@ -191,13 +229,13 @@ fn below_the_plain_readout(evidence: &Evidence) -> Option<Reason> {
         "lower-bound",
         limits_to,
         format!(
-            "the Donsker-Varadhan readout of the same critic is {gap:.2} nats lower: the ratio \
-             is not well normalised"
+            "the Donsker-Varadhan readout of the same critics is {gap:.2} nats lower: the density \
+             ratio is not well normalised"
         ),
     )
 }
 
-/// Fold means that scatter more than their rows explain.
+/// Fold means that vary more than their standard errors explain.
 fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
     let k = evidence.folds.len() as f64;
     if k < 2.0 {
@@ -215,20 +253,21 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
     let range = |best: fn(f64, f64) -> f64, start: f64| {
         evidence.folds.iter().map(|fold| fold.mi_nats).fold(start, best)
     };
-    let series = evidence.plan.order != RowOrder::Exchangeable;
-    let advice = if series { "" } else { "; are the rows in time order (--blocks)?" };
-    reason(
-        "folds-disagree",
-        limits_to,
-        format!(
-            "folds disagree: from {:.2} to {:.2} nats, more than chance explains{advice}",
-            range(f64::min, f64::INFINITY),
-            range(f64::max, f64::NEG_INFINITY)
-        ),
-    )
+    let message = Message::from(format!(
+        "folds disagree: from {:.2} to {:.2} nats, more than chance explains",
+        range(f64::min, f64::INFINITY),
+        range(f64::max, f64::NEG_INFINITY)
+    ));
+    let message = match evidence.plan.order {
+        RowOrder::Exchangeable => {
+            message.text("; are the rows in time order (").parameter(Parameter::Blocks).text(")?")
+        }
+        RowOrder::Series { .. } => message,
+    };
+    reason("folds-disagree", limits_to, message)
 }
 
-/// Recipes and seeds that are about as good as each other, but give different numbers.
+/// Recipes and seeds with about equal losses that give different estimates.
 fn critics_disagree(evidence: &Evidence) -> Option<Reason> {
     if evidence.spread <= 0.1 * evidence.mi.max(0.2) {
         return None;
@@ -237,13 +276,13 @@ fn critics_disagree(evidence: &Evidence) -> Option<Reason> {
         "critics-disagree",
         Reliability::Fair,
         format!(
-            "critics of different recipes or seeds are {:.2} nats apart (standard deviation)",
+            "critics of different recipes or seeds differ by {:.2} nats (standard deviation)",
             evidence.spread
         ),
     )
 }
 
-fn overfitted(evidence: &Evidence) -> Option<Reason> {
+fn overfit(evidence: &Evidence) -> Option<Reason> {
     if evidence.folds.is_empty() {
         return None;
     }
@@ -259,18 +298,18 @@ fn overfitted(evidence: &Evidence) -> Option<Reason> {
         "training-above-held-out",
         limits_to,
         format!(
-            "critics find {train:.2} nats in their training rows and {:.2} in others: there are \
+            "critics find {train:.2} nats in their training rows and {:.2} in other rows: there are \
              too few rows for these columns, and the true value is likely to be higher",
             evidence.mi
         ),
     )
 }
 
-/// How much of the objective may come in the last third of the steps: by then the learning rate has
-/// fallen to a quarter.
-const LATE_GAIN: f64 = 0.03;
+/// The share of the objective that may be gained in the last third of the steps, where the learning
+/// rate has fallen to a quarter.
+const MAX_LATE_GAIN: f64 = 0.03;
 
-/// Critics whose validation objective was rising to the last have not learnt all there is.
+/// Critics whose validation objective was still rising at the end of training.
 fn still_improving(evidence: &Evidence) -> Option<Reason> {
     let (mut gain, mut total) = (0.0, 0.0);
     for member in evidence.folds.iter().flat_map(|fold| &fold.members) {
@@ -280,21 +319,17 @@ fn still_improving(evidence: &Evidence) -> Option<Reason> {
         gain += member.weight * (member.validation - before).max(0.0);
         total += member.weight * member.validation;
     }
-    if !(evidence.mi > 0.1 && gain > LATE_GAIN * total) {
+    if !(evidence.mi > 0.1 && gain > MAX_LATE_GAIN * total) {
         return None;
     }
-    reason(
-        "still-improving",
-        Reliability::Fair,
-        format!(
-            "critics were still improving at the end of training, so the true value is likely to \
-             be higher{}",
-            evidence.more_effort()
-        ),
-    )
+    let message = Message::from(
+        "critics were still improving at the end of training, so the true value is likely to be \
+         higher",
+    );
+    reason("still-improving", Reliability::Fair, evidence.advise_effort(message))
 }
 
-fn baselines_see_more(evidence: &Evidence) -> Option<Reason> {
+fn below_baselines(evidence: &Evidence) -> Option<Reason> {
     let (name, value) = [
         ("the Gaussian copula", evidence.baselines.gaussian_copula_nats),
         ("KSG", evidence.baselines.ksg_nats),
@@ -308,19 +343,16 @@ fn baselines_see_more(evidence: &Evidence) -> Option<Reason> {
     }
     let limits_to =
         if gap > evidence.mi.max(0.2) { Reliability::Doubtful } else { Reliability::Fair };
-    reason(
-        "baseline-above",
-        limits_to,
-        format!("{name} finds {value:.2} nats, {gap:.2} more{}", evidence.more_effort()),
-    )
+    let message = Message::from(format!("{name} finds {value:.2} nats, {gap:.2} more"));
+    reason("baseline-above", limits_to, evidence.advise_effort(message))
 }
 
-/// Rows that are copies of others, among continuous columns, leak from training into test rows.
+/// Rows with the values of another row, which can be training and test rows of the same critic.
 fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
-    // Columns with few values repeat by chance; one that does not is enough to tell copies.
-    let telling =
+    // Columns with few values repeat by chance; a column without ties identifies copies.
+    let identifies =
         |column: &Column| matches!(column.values, Values::Continuous(_)) && !has_ties(column);
-    if !evidence.columns().any(telling) {
+    if !evidence.columns().any(identifies) {
         return None;
     }
     let mut seen: HashSet<u64> = HashSet::with_capacity(evidence.rows);
@@ -344,14 +376,14 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
         "duplicated-rows",
         limits_to,
         format!(
-            "{copies} rows ({:.0}%) are copies of others: they are both learnt from and scored, \
-             which raises the estimate; remove them",
+            "{copies} rows ({:.0}%) are copies of others: critics are tested on rows that they were \
+             trained on, which raises the estimate; remove them",
             100.0 * share
         ),
     )
 }
 
-/// Whether a continuous column takes few values.
+/// Returns whether a continuous column takes few values.
 fn has_ties(column: &Column) -> bool {
     let Values::Continuous(values) = &column.values else { return false };
     let mut sorted = values.clone();
@@ -367,21 +399,20 @@ fn tied_values(evidence: &Evidence) -> Option<Reason> {
         .map(|column| column.name.as_str())
         .collect();
     let first = tied.first()?;
-    let others = match tied.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    reason(
-        "ties",
-        Reliability::Good,
-        format!(
-            "column '{first}'{others} takes few values and is treated as a number; if its values \
-             are categories, name it in --discrete"
+    let text = match tied.len() - 1 {
+        0 => format!(
+            "column '{first}' takes few values and is treated as a number; if its values are \
+             categories, name it in "
         ),
-    )
+        more => format!(
+            "column '{first}' and {more} more take few values and are treated as numbers; if their \
+             values are categories, name them in "
+        ),
+    };
+    reason("ties", Reliability::Good, Message::from(text).parameter(Parameter::Discrete))
 }
 
-fn categories_passed_over(evidence: &Evidence) -> Option<Reason> {
+fn ignored_categories(evidence: &Evidence) -> Option<Reason> {
     if !evidence.plan.method.needs_numbers() {
         return None;
     }
@@ -391,8 +422,7 @@ fn categories_passed_over(evidence: &Evidence) -> Option<Reason> {
         "categories-ignored",
         Reliability::Fair,
         format!(
-            "{} looks at numbers alone: column '{}' and any other categories are not counted; \
-             use auto",
+            "{} uses numbers only: column '{}' and any other categories are ignored; use auto",
             evidence.plan.method, first.name
         ),
     )
@@ -406,8 +436,8 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
         "few-rows",
         Reliability::Fair,
         format!(
-            "{} rows are few: a dependence can be missed, and the value is likely to be \
-             too low",
+            "{} rows are few: a dependence can be missed, and the estimate is likely to be too \
+             low",
             evidence.rows
         ),
     )
@@ -416,6 +446,7 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Neutral;
     use crate::estimate::{CurvePoint, FoldRows, MemberFigures};
 
     fn column(name: &str, values: Vec<f64>) -> Column {
@@ -426,7 +457,7 @@ mod tests {
         EstimatePlan::new(Method::Auto, Effort::Default)
     }
 
-    /// Folds of a good estimate of .5 nats.
+    /// Returns the folds of a good estimate of 0.5 nats.
     fn folds() -> Vec<FoldFigures> {
         let validations = [0.0, 0.2, 0.24, 0.25, 0.25, 0.25];
         let curve = validations.into_iter().enumerate();
@@ -456,8 +487,8 @@ mod tests {
             .to_vec()
     }
 
-    /// The verdict on a good estimate after one thing was changed.
-    fn judged(change: impl Fn(&mut Evidence, &mut Vec<FoldFigures>)) -> Verdict {
+    /// Returns the verdict on a good estimate after a change.
+    fn verdict_after(change: impl Fn(&mut Evidence, &mut Vec<FoldFigures>)) -> Verdict {
         let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
         let y = [column("y", (0..1000).map(|k| f64::from(k).cos()).collect())];
         let baselines = Baselines { gaussian_copula_nats: Some(0.5), ksg_nats: Some(0.48) };
@@ -481,18 +512,18 @@ mod tests {
     }
 
     fn codes(verdict: &Verdict) -> Vec<&str> {
-        verdict.reasons.iter().map(|reason| reason.code.as_str()).collect()
+        verdict.reasons.iter().map(|reason| reason.code).collect()
     }
 
     #[test]
-    fn nothing_speaks_against_a_good_estimate() {
-        let verdict = judged(|_, _| {});
+    fn a_good_estimate_has_no_warnings() {
+        let verdict = verdict_after(|_, _| {});
         assert_eq!((verdict.reliability, verdict.reasons.len()), (Reliability::Good, 0));
     }
 
     #[test]
     fn every_flaw_has_its_reason() {
-        let one = |change: &dyn Fn(&mut Evidence, &mut Vec<FoldFigures>)| judged(change);
+        let one = |change: &dyn Fn(&mut Evidence, &mut Vec<FoldFigures>)| verdict_after(change);
         let near = one(&|evidence, folds| {
             (evidence.mi, evidence.lower_bound) = (6.8, Some(6.7));
             folds.iter_mut().for_each(|fold| (fold.mi_nats, fold.train_mi_nats) = (6.8, 6.9));
@@ -523,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn baselines_that_see_more_are_heard() {
+    fn a_baseline_above_the_estimate_is_a_warning() {
         let more = Baselines { gaussian_copula_nats: Some(0.8), ksg_nats: None };
         let plan = plan();
         let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
@@ -542,11 +573,12 @@ mod tests {
         };
         let verdict = Verdict::new(&evidence);
         assert_eq!(codes(&verdict), ["baseline-above"]);
-        assert!(verdict.reasons[0].text.contains("0.30 more"), "{:?}", verdict.reasons);
+        let text = verdict.render(&Neutral).reasons.remove(0).text;
+        assert_eq!(text, "the Gaussian copula finds 0.80 nats, 0.30 more; try effort = max");
     }
 
     #[test]
-    fn the_data_have_a_say_too() {
+    fn flaws_of_the_data_are_warnings() {
         let verdict_on = |x: Column, y: Column, mi: f64| {
             let (x, y, folds) = ([x], [y], folds());
             let rows = x[0].len();
@@ -573,7 +605,7 @@ mod tests {
             },
         };
         let smooth = || column("x", (0..1000).map(|k| f64::from(k).sin()).collect());
-        // Two equally frequent levels hold ln 2 = .693 nats.
+        // The entropy of two equally frequent levels is ln 2 = 0.693 nats.
         assert_eq!(codes(&verdict_on(smooth(), label.clone(), 0.8)), ["above-entropy"]);
         assert!(codes(&verdict_on(smooth(), label, 0.5)).is_empty());
         let copies = || column("c", (0..1000).map(|k| f64::from(k / 2).sin()).collect());

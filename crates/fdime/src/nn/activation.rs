@@ -1,4 +1,5 @@
 use crate::error::{Result, unknown_name};
+use crate::message::Parameter;
 use crate::numerics::{Real, softplus};
 use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
@@ -162,10 +163,9 @@ impl FromStr for Activation {
     type Err = crate::Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Activation::ALL
-            .into_iter()
-            .find(|activation| activation.name() == name)
-            .ok_or_else(|| unknown_name("activation", name, Activation::ALL.map(Activation::name)))
+        Activation::ALL.into_iter().find(|activation| activation.name() == name).ok_or_else(|| {
+            unknown_name(Parameter::Activation, name, Activation::ALL.map(Activation::name))
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Adam, over gradients that come in parts.
 
 use crate::error::{Result, invalid};
+use crate::message::Parameter;
 use crate::parallel::Workers;
 use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
@@ -33,18 +34,22 @@ impl AdamPlan {
     pub fn check(&self) -> Result<()> {
         let positive = |v: f64| v.is_finite() && v > 0.0;
         if !positive(self.learning_rate) {
-            return Err(invalid("lr", self.learning_rate, "a learning rate is a positive number"));
+            return Err(invalid(
+                Parameter::LearningRate,
+                self.learning_rate,
+                "a learning rate is a positive number",
+            ));
         }
-        for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+        for (parameter, beta) in [(Parameter::Beta1, self.beta1), (Parameter::Beta2, self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
-                return Err(invalid(name, beta, "a decay lies in [0, 1)"));
+                return Err(invalid(parameter, beta, "a decay lies in [0, 1)"));
             }
         }
         if !positive(self.epsilon) {
-            return Err(invalid("epsilon", self.epsilon, "epsilon is a positive number"));
+            return Err(invalid(Parameter::Epsilon, self.epsilon, "epsilon is a positive number"));
         }
         if !(0.0..=1.0).contains(&self.decay) {
-            return Err(invalid("decay", self.decay, "a weight decay lies in [0, 1]"));
+            return Err(invalid(Parameter::Decay, self.decay, "a weight decay lies in [0, 1]"));
         }
         Ok(())
     }

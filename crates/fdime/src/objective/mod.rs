@@ -16,6 +16,7 @@ pub use readout::Readout;
 use crate::divergence::Divergence;
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::numerics::Real;
 use crate::pairing::Pairing;
@@ -163,9 +164,9 @@ impl Estimator {
         let row_wise = self.cost == Cost::InfoNce || self.readout == Readout::InfoNce;
         if row_wise && pairing != Pairing::AllPairs {
             return Err(Error::Incompatible {
-                parameter: "estimator",
+                parameter: Parameter::Estimator,
                 value: self.name.clone(),
-                other: format!("pairing {pairing}"),
+                other: format!("pairing {pairing}").into(),
                 reason: "InfoNCE compares every x with every y; use critic joint or separable with all-pairs".into(),
             });
         }
@@ -248,7 +249,7 @@ impl FromStr for Estimator {
                 known.extend(
                     ["mine", "nwj", "cpc", "njee", "smile-1", "smile-inf"].map(String::from),
                 );
-                Err(unknown_name("estimator", name, known.iter().map(String::as_str)))
+                Err(unknown_name(Parameter::Estimator, name, known.iter().map(String::as_str)))
             }
         }
     }
@@ -319,7 +320,11 @@ fn partition_gradient(
 fn parse_tau(name: &str, tau: &str) -> Result<f64> {
     match tau.parse::<f64>() {
         Ok(tau) if tau > 0.0 => Ok(tau),
-        _ => Err(invalid("estimator", name, "TAU is a positive number or inf, as in smile-1")),
+        _ => Err(invalid(
+            Parameter::Estimator,
+            name,
+            "TAU is a positive number or inf, as in smile-1",
+        )),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Result, invalid, unknown_name};
 use crate::link::Link;
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::numerics::{Real, log_add_exp};
 use crate::scores::{PairKind, Scores};
@@ -155,7 +156,11 @@ impl FromStr for Readout {
         if let Some(tau) = name.strip_prefix("clipped-") {
             return match tau.parse::<f64>() {
                 Ok(tau) if tau > 0.0 => Ok(Readout::clipped(tau)),
-                _ => Err(invalid("readout", name, "TAU is a positive number, as in clipped-1")),
+                _ => Err(invalid(
+                    Parameter::Readout,
+                    name,
+                    "TAU is a positive number, as in clipped-1",
+                )),
             };
         }
         match name {
@@ -163,7 +168,7 @@ impl FromStr for Readout {
             "nwj" => Ok(Readout::Nwj),
             "dv" => Ok(Readout::DonskerVaradhan),
             "info-nce" => Ok(Readout::InfoNce),
-            _ => Err(unknown_name("readout", name, Readout::NAMES.map(|(name, _)| name))),
+            _ => Err(unknown_name(Parameter::Readout, name, Readout::NAMES.map(|(name, _)| name))),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Distribution, Generator, Level};
 use crate::error::{Result, invalid};
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::random::Rng;
 use rand_distr::{Distribution as _, StandardNormal};
@@ -23,7 +24,11 @@ pub(super) struct Gaussian {
 impl Gaussian {
     pub(super) fn at(level: Level, dim: usize, pairs: usize, channel: bool) -> Result<Self> {
         if dim < pairs {
-            return Err(invalid("dim", dim, format!("at least {pairs} for this scenario")));
+            return Err(invalid(
+                Parameter::Dim,
+                dim,
+                format!("at least {pairs} for this scenario"),
+            ));
         }
         let (rho, noise) = match level {
             Level::Mi(mi) if mi >= 0.0 && mi.is_finite() => {

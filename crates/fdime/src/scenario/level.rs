@@ -1,6 +1,7 @@
 //! How dependent x and y are, in the words that suit the distribution.
 
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::message::Parameter;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -34,7 +35,7 @@ impl Level {
             "rho" => Ok(Level::Rho(value)),
             "eps" => Ok(Level::Epsilon(value)),
             "df" => Ok(Level::Df(value)),
-            _ => Err(unknown_name("kind of level", kind, ["mi", "rho", "eps", "df"])),
+            _ => Err(unknown_name(Parameter::LevelKind, kind, ["mi", "rho", "eps", "df"])),
         }
     }
 
@@ -47,16 +48,16 @@ impl Level {
     /// The error for a distribution that does not know this kind of level.
     pub(super) fn not_for(self, scenario: &str, kinds: &str) -> Error {
         Error::Incompatible {
-            parameter: "levels",
+            parameter: Parameter::Levels,
             value: self.to_string(),
-            other: format!("scenario {scenario}"),
-            reason: format!("its levels are given as {kinds}"),
+            other: format!("scenario {scenario}").into(),
+            reason: format!("its levels are given as {kinds}").into(),
         }
     }
 
     /// The error for a value out of range.
     pub(super) fn out_of_range(self, expected: &str) -> Error {
-        invalid("levels", self, expected)
+        invalid(Parameter::Levels, self, expected)
     }
 }
 
@@ -79,7 +80,7 @@ fn parse_one(text: &str, default_kind: &str) -> Result<Level> {
     match number.trim().parse() {
         Ok(value) => Level::of_kind(kind.trim(), value),
         Err(_) => Err(invalid(
-            "levels",
+            Parameter::Levels,
             format!("'{text}'"),
             "write numbers separated by commas, such as 2,4,6 (nats), rho=.5,.9, eps=1,.1 or df=3,1",
         )),
@@ -95,7 +96,11 @@ pub fn parse_levels(text: &str) -> Result<Vec<Level>> {
         levels.push(parse_one(part, kind)?);
     }
     if levels.is_empty() {
-        return Err(invalid("levels", "''", "at least one level is needed, such as 2,4,6,8,10"));
+        return Err(invalid(
+            Parameter::Levels,
+            "''",
+            "at least one level is needed, such as 2,4,6,8,10",
+        ));
     }
     Ok(levels)
 }

@@ -18,6 +18,7 @@ pub use transform::{Map, Side};
 
 use crate::data::{Column, Values};
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::random::Rng;
 use serde::{Deserialize, Serialize};
@@ -169,7 +170,7 @@ impl FromStr for ScenarioName {
             None => {
                 let base = Base::ALL.into_iter().find(|base| base.name() == first);
                 let known = || ScenarioName::table().into_iter().map(|(name, _)| name);
-                (base.ok_or_else(|| unknown_name("scenario", first, known()))?, Vec::new())
+                (base.ok_or_else(|| unknown_name(Parameter::Scenario, first, known()))?, Vec::new())
             }
         };
         for part in parts {
@@ -220,7 +221,7 @@ impl ScenarioPlan {
     /// The distribution at a level.
     pub fn at(&self, level: Level) -> Result<Scenario> {
         if !(1..=100_000).contains(&self.dim) {
-            return Err(invalid("dim", self.dim, "a dimension lies between 1 and 100000"));
+            return Err(invalid(Parameter::Dim, self.dim, "a dimension lies between 1 and 100000"));
         }
         let base: Box<dyn Distribution> = match self.name.base {
             Base::Gaussian => Box::new(gaussian::Gaussian::at(level, self.dim, self.dim, false)?),

@@ -1,6 +1,7 @@
 //! One-to-one maps of x or y.
 
 use crate::error::{Error, Result, unknown_name};
+use crate::message::Parameter;
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
 
@@ -152,16 +153,16 @@ pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
         };
         if dim < needed {
             return Err(Error::Incompatible {
-                parameter: "dim",
+                parameter: Parameter::Dim,
                 value: dim.to_string(),
-                other: format!("map {}", map.name()),
-                reason: format!("it turns components of a plane; use dim {needed} or more"),
+                other: format!("map {}", map.name()).into(),
+                reason: format!("it turns components of a plane; use dim {needed} or more").into(),
             });
         }
         if *map == Map::SwissRoll {
             if dim != 1 {
                 return Err(Error::Incompatible {
-                    parameter: "dim",
+                    parameter: Parameter::Dim,
                     value: dim.to_string(),
                     other: "scenario swiss-roll".into(),
                     reason: "it rolls up a line; use dim 1".into(),
@@ -184,7 +185,7 @@ pub(super) fn parse(text: &str) -> Result<(Side, Map)> {
         .into_iter()
         .find(|map| map.name() == name)
         .map(|map| (side, map))
-        .ok_or_else(|| unknown_name("map", name, Map::ALL.map(Map::name)))
+        .ok_or_else(|| unknown_name(Parameter::Map, name, Map::ALL.map(Map::name)))
 }
 
 #[cfg(test)]

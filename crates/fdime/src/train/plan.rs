@@ -2,6 +2,7 @@ use super::source::BatchSource;
 use super::{AnyEstimator, LearnerPlan, Staircase, Training};
 use crate::critic::CriticPlan;
 use crate::error::{Result, invalid};
+use crate::message::Parameter;
 use crate::scenario::{Level, ScenarioPlan};
 use serde::{Deserialize, Serialize};
 
@@ -43,14 +44,18 @@ impl Schedule {
     /// Checks that there are levels and iterations, and not too many.
     pub fn check(&self) -> Result<()> {
         if self.levels.is_empty() {
-            return Err(invalid("levels", "[]", "at least one level is needed, e.g. 2,4,6,8,10"));
+            return Err(invalid(
+                Parameter::Levels,
+                "[]",
+                "at least one level is needed, e.g. 2,4,6,8,10",
+            ));
         }
         if self.iterations == 0 {
-            return Err(invalid("iterations", 0, "at least one iteration at each level"));
+            return Err(invalid(Parameter::Iterations, 0, "at least one iteration at each level"));
         }
         if self.total() > MAX_ITERATIONS {
             let expected = "a run has at most 10^9 iterations over all levels";
-            return Err(invalid("iterations", self.iterations, expected));
+            return Err(invalid(Parameter::Iterations, self.iterations, expected));
         }
         Ok(())
     }

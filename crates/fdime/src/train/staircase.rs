@@ -3,6 +3,7 @@
 use super::{AnyEstimator, LearnerPlan, LearningRateSchedule, RunPlan, Schedule, Training};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::error::{Error, Result, invalid};
+use crate::message::Parameter;
 use crate::nn::AdamPlan;
 use crate::pairing::Pairing;
 use crate::scenario::{Level, ScenarioPlan};
@@ -148,13 +149,13 @@ impl StaircasePlan {
     /// Refuses what cannot be run, naming the parameter.
     pub fn check(&self) -> Result<()> {
         if !(1..=MAX_RUNS).contains(&self.runs) {
-            return Err(invalid("runs", self.runs, format!("between 1 and {MAX_RUNS}")));
+            return Err(invalid(Parameter::Runs, self.runs, format!("between 1 and {MAX_RUNS}")));
         }
         if self.last == 0 {
-            return Err(invalid("last", 0, "at least one iteration"));
+            return Err(invalid(Parameter::Last, 0, "at least one iteration"));
         }
         if self.estimators.is_empty() {
-            return Err(invalid("estimator", "[]", "at least one, e.g. gan-dime"));
+            return Err(invalid(Parameter::Estimator, "[]", "at least one, e.g. gan-dime"));
         }
         self.estimators.iter().try_for_each(|estimator| self.run_plan(estimator, 0).check())
     }

@@ -1,6 +1,7 @@
 use super::learner::{CriticLearner, LearnerPlan, NjeePlan};
 use crate::critic::CriticPlan;
 use crate::error::{Error, Result, invalid};
+use crate::message::Parameter;
 use crate::nn::AdamPlan;
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
@@ -79,10 +80,14 @@ impl Training {
     pub fn check(&self) -> Result<()> {
         if self.batch < 2 {
             let expected = "at least 2 samples are needed to pair x with another y";
-            return Err(invalid("batch", self.batch, expected));
+            return Err(invalid(Parameter::Batch, self.batch, expected));
         }
         if self.batch > u32::MAX as usize {
-            return Err(invalid("batch", self.batch, "a batch holds at most 2^32 - 1 samples"));
+            return Err(invalid(
+                Parameter::Batch,
+                self.batch,
+                "a batch holds at most 2^32 - 1 samples",
+            ));
         }
         self.learner.check()?;
         self.optimizer.check()
@@ -94,7 +99,7 @@ impl Training {
         let required = self.learner.memory(dims, self.batch);
         match available_memory() {
             Some(available) if required > available => Err(invalid(
-                "batch",
+                Parameter::Batch,
                 self.batch,
                 format!(
                     "with this critic it takes about {:.1} GB of memory, and {:.1} GB are free; \
@@ -143,8 +148,8 @@ impl TryFrom<TrainingFile> for Training {
             }
             (None, None, None, Some(njee)) => LearnerPlan::Njee(njee),
             _ => {
-                let expected = "a plan has either estimator, critic and pairing, or njee";
-                return Err(invalid("plan", "incomplete", expected));
+                let problem = "a plan has either estimator, critic and pairing, or njee";
+                return Err(Error::Plan { problem: problem.into() });
             }
         };
         Ok(Training {

@@ -15,6 +15,7 @@ use crate::critic::CriticPlan;
 use crate::data::Images;
 use crate::engine::side_by_side;
 use crate::error::{Error, Result, invalid};
+use crate::message::Parameter;
 use crate::nn::AdamPlan;
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
@@ -54,13 +55,13 @@ impl ConsistencyPlan {
     pub fn check(&self) -> Result<()> {
         if !self.estimator.has_critic() {
             let expected = "one that trains a critic: njee would need a classifier for every pixel";
-            return Err(invalid("estimator", self.estimator.name(), expected));
+            return Err(invalid(Parameter::Estimator, self.estimator.name(), expected));
         }
         if self.batch < 2 {
-            return Err(invalid("batch", self.batch, "at least 2 samples"));
+            return Err(invalid(Parameter::Batch, self.batch, "at least 2 samples"));
         }
         if self.iterations == 0 {
-            return Err(invalid("iterations", 0, "at least one iteration"));
+            return Err(invalid(Parameter::Iterations, 0, "at least one iteration"));
         }
         self.critic.check()?;
         self.critic.kind.check_pairing(self.pairing)?;
@@ -73,14 +74,14 @@ impl ConsistencyPlan {
         let (height, width) = images.size();
         if self.rows > height {
             let expected = format!("these images have {height} rows");
-            return Err(invalid("rows", self.rows, expected));
+            return Err(invalid(Parameter::Rows, self.rows, expected));
         }
         if height != width || height != self.critic.side {
             return Err(Error::Incompatible {
-                parameter: "side",
+                parameter: Parameter::Side,
                 value: self.critic.side.to_string(),
-                other: self.images.clone(),
-                reason: format!("its images have {height} x {width} pixels"),
+                other: self.images.as_str().into(),
+                reason: format!("its images have {height} x {width} pixels").into(),
             });
         }
         Ok(())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 use crate::error::{Error, Result, unknown_name};
+use crate::message::Parameter;
 
 /// What is asked about an image X and Y, its top t rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +58,7 @@ impl FromStr for View {
         View::ALL
             .into_iter()
             .find(|view| view.name() == name)
-            .ok_or_else(|| unknown_name("view", name, View::ALL.map(View::name)))
+            .ok_or_else(|| unknown_name(Parameter::View, name, View::ALL.map(View::name)))
     }
 }
 

@@ -5,6 +5,7 @@ use super::device::{Device, describe};
 use super::failure;
 use crate::data::{without_panic, write_whole};
 use crate::error::Result;
+use crate::message::Parameter;
 use crate::nn::Activation;
 use cudarc::driver::CudaModule;
 use cudarc::nvrtc::{Ptx, result, sys};
@@ -44,7 +45,11 @@ impl std::str::FromStr for Precision {
 
     fn from_str(name: &str) -> Result<Self> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name).ok_or_else(|| {
-            crate::unknown_name("precision", name, Precision::ALL.map(Precision::name))
+            crate::error::unknown_name(
+                Parameter::Precision,
+                name,
+                Precision::ALL.map(Precision::name),
+            )
         })
     }
 }

@@ -23,6 +23,7 @@ use super::{CpuEngine, Device as EngineDevice, Engine, Task};
 use crate::critic::Batch;
 use crate::data::without_panic;
 use crate::error::{Error, Result, invalid};
+use crate::message::{Message, Parameter};
 use crate::nats::Nats;
 use crate::nn::Activation;
 use crate::objective::{Cost, Readout};
@@ -35,7 +36,7 @@ use run::Run;
 use session::{Replay, Session, allocate};
 use std::sync::Mutex;
 
-fn failure(reason: impl Into<String>) -> Error {
+fn failure(reason: impl Into<Message>) -> Error {
     Error::Device { reason: reason.into() }
 }
 
@@ -216,15 +217,16 @@ impl CudaEngine {
         let one = self.plan_program(shape, needs, 1).1;
         if one > free {
             return Err(invalid(
-                "batch",
+                Parameter::Batch,
                 shape.n,
-                format!(
+                Message::from(format!(
                     "with this critic it takes {:.1} GB of {}'s memory, and {:.1} GB are free; \
-                     use a smaller batch, critic deranged, or --device cpu",
+                     use a smaller batch, critic deranged, or ",
                     one as f64 / 1e9,
                     self.device.name,
                     free as f64 / 1e9
-                ),
+                ))
+                .setting(Parameter::Device, "cpu"),
             ));
         }
         let mut most = wanted.min(MOST_RUNS);

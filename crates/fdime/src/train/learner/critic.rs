@@ -3,6 +3,7 @@
 use super::Learner;
 use crate::critic::{Batch, Critic, CriticKind, CriticPlan, GradientParts, PairScorer};
 use crate::error::{Error, Result};
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::objective::{Estimator, Objective};
 use crate::pairing::Pairing;
@@ -88,7 +89,7 @@ impl Learner for CriticInTraining {
     fn held_out_value(&mut self, held_out: HeldOut) -> Result<f64> {
         if !matches!(self.plan.kind, CriticKind::Joint | CriticKind::Deranged) {
             return Err(Error::Incompatible {
-                parameter: "critic",
+                parameter: Parameter::Critic,
                 value: self.plan.kind.to_string(),
                 other: "held-out rows".into(),
                 reason: "use critic deranged or joint".into(),

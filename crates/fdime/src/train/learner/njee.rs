@@ -11,6 +11,7 @@
 use super::Learner;
 use crate::critic::{Batch, CHUNK, GradientParts, check_hidden};
 use crate::error::{Error, Result};
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::nn::{Activation, Mlp, MlpScratch, Part, Transposed, Write};
 use crate::numerics::Real;
@@ -160,7 +161,7 @@ impl Learner for Njee {
 
     fn held_out_value(&mut self, _held_out: HeldOut) -> Result<f64> {
         Err(Error::Incompatible {
-            parameter: "estimator",
+            parameter: Parameter::Estimator,
             value: "njee".into(),
             other: "rows of a table".into(),
             reason: "it needs fresh samples at every step".into(),

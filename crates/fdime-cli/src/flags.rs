@@ -1,0 +1,52 @@
+//! The words of the command line for the library's parameters.
+
+use fdime::{Parameter, Wording};
+
+/// Names parameters by their flags.
+#[derive(Clone, Copy, Debug)]
+pub struct Flags {
+    /// Other names for some parameters, for a command that names them differently.
+    pub renamed: &'static [(Parameter, &'static str)],
+}
+
+/// The flags of most commands.
+pub const FLAGS: Flags = Flags { renamed: &[] };
+
+impl Wording for Flags {
+    fn parameter(&self, parameter: Parameter) -> String {
+        match (self.renamed.iter().find(|(renamed, _)| *renamed == parameter), parameter) {
+            (Some((_, name)), _) => name.to_string(),
+            (None, Parameter::LearningRate) => "--lr".into(),
+            (None, Parameter::Groups) => "--group".into(),
+            (None, other) => format!("--{}", other.name().replace('_', "-")),
+        }
+    }
+
+    fn setting(&self, parameter: Parameter, value: &str) -> String {
+        format!("{} {value}", self.parameter(parameter))
+    }
+
+    fn leave_out(&self, column: &str) -> String {
+        format!("leave it out with '!{column}'")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fdime::Message;
+
+    #[test]
+    fn slots_become_flags_and_selectors() {
+        let message = Message::new()
+            .leave_out("id")
+            .text(", or ")
+            .setting(Parameter::Missing, "drop")
+            .text("; ")
+            .parameter(Parameter::InitialScale);
+        let text = "leave it out with '!id', or --missing drop; --initial-scale";
+        assert_eq!(message.render(&FLAGS), text);
+        let sample = Flags { renamed: &[(Parameter::Levels, "--level")] };
+        assert_eq!(sample.setting(Parameter::Levels, "rho=2"), "--level rho=2");
+    }
+}

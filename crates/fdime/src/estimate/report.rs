@@ -1,0 +1,184 @@
+//! An estimate beside its data and plan, for people and for programs.
+
+use super::plan::EstimatePlan;
+use super::result::{Baselines, Estimate, FoldFigures, RaceEntry};
+use super::verdict::RenderedVerdict;
+use crate::data::{Column, PairTable, Values};
+use crate::message::Wording;
+use crate::nats::Nats;
+use serde::Serialize;
+
+/// The maximum number of columns of a side that are named.
+const MAX_NAMED_COLUMNS: usize = 4;
+
+/// An estimate with the data and the plan that it was made from.
+#[derive(Clone, Copy)]
+pub struct EstimateReport<'a> {
+    /// The rows that were used.
+    pub table: &'a PairTable,
+    /// The plan that was executed.
+    pub plan: &'a EstimatePlan,
+    /// The estimate.
+    pub estimate: &'a Estimate,
+    /// The duration in seconds.
+    pub seconds: f64,
+}
+
+/// The record for programs; docs/ESTIMATE.md describes it.
+#[derive(Serialize)]
+struct Record<'a> {
+    mi_nats: f64,
+    ci_low: f64,
+    ci_high: f64,
+    p_value: Option<f64>,
+    n_rows: usize,
+    n_dropped: usize,
+    estimator: String,
+    verdict: RenderedVerdict,
+    unclipped_nats: f64,
+    lower_bound_nats: Option<f64>,
+    baselines: &'a Baselines,
+    folds: &'a [FoldFigures],
+    race: &'a [RaceEntry],
+    x: Vec<&'a str>,
+    y: Vec<&'a str>,
+    plan: &'a EstimatePlan,
+    seconds: f64,
+    seed: u64,
+    version: &'static str,
+}
+
+/// A paragraph of a summary, not wrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paragraph {
+    /// Text that starts a line.
+    Text(String),
+    /// An item of a list.
+    Item(String),
+    /// An empty line.
+    Gap,
+}
+
+impl EstimateReport<'_> {
+    /// Returns the data of the report for serialisation. `wording` names parameters in the verdict.
+    pub fn record(&self, wording: &dyn Wording) -> impl Serialize {
+        let Estimate { mi, interval, independence, .. } = self.estimate;
+        Record {
+            mi_nats: mi.0,
+            ci_low: interval.0.0,
+            ci_high: interval.1.0,
+            p_value: independence.as_ref().map(|test| test.p_value),
+            n_rows: self.table.kept.len(),
+            n_dropped: self.table.n_dropped(),
+            estimator: self.plan.method.to_string(),
+            verdict: self.estimate.verdict.render(wording),
+            unclipped_nats: self.estimate.unclipped.0,
+            lower_bound_nats: self.estimate.lower_bound.map(|mi| mi.0),
+            baselines: &self.estimate.baselines,
+            folds: &self.estimate.folds,
+            race: &self.estimate.race,
+            x: names(&self.table.x),
+            y: names(&self.table.y),
+            plan: self.plan,
+            seconds: self.seconds,
+            seed: self.plan.seed,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// Returns the summary for people, in bits or in nats. `wording` names parameters in the verdict.
+    pub fn summary(&self, bits: bool, wording: &dyn Wording) -> Vec<Paragraph> {
+        let Estimate { mi, interval: (low, high), verdict, .. } = self.estimate;
+        let unit = if bits { "bits" } else { "nats" };
+        let [mi, low, high] = [mi, low, high].map(|nats| amount(*nats, bits));
+        let mut paragraphs = vec![
+            Paragraph::Text(format!(
+                "I(x; y) = {mi:.3} {unit}   95% interval {low:.3} to {high:.3}"
+            )),
+            Paragraph::Text(self.independence()),
+            Paragraph::Text(format!("reliability: {}", verdict.reliability)),
+        ];
+        let reasons = verdict.render(wording).reasons.into_iter();
+        paragraphs.extend(reasons.map(|reason| Paragraph::Item(reason.text)));
+        paragraphs.push(Paragraph::Gap);
+        paragraphs.push(Paragraph::Text(self.sides()));
+        let dropped = match self.table.n_dropped() {
+            0 => String::new(),
+            dropped => format!(" ({dropped} more dropped for missing values)"),
+        };
+        paragraphs.push(Paragraph::Text(format!(
+            "{} rows{dropped}; estimator {}; {:.1} s",
+            self.table.kept.len(),
+            self.plan.method,
+            self.seconds
+        )));
+        paragraphs.extend([self.comparison(bits), self.categories()].into_iter().flatten());
+        paragraphs
+    }
+
+    fn independence(&self) -> String {
+        match &self.estimate.independence {
+            Some(test) if test.p_value <= 0.05 => {
+                format!("dependent: p = {} (test of independence)", format_p_value(test.p_value))
+            }
+            Some(test) => format!("no dependence found: p = {}", format_p_value(test.p_value)),
+            None => format!("{} has no test of independence", self.plan.method),
+        }
+    }
+
+    /// Returns the values of other estimators, if there are any.
+    fn comparison(&self, bits: bool) -> Option<Paragraph> {
+        let Baselines { gaussian_copula_nats, ksg_nats } = self.estimate.baselines;
+        let values: Vec<String> = [
+            ("Gaussian copula", gaussian_copula_nats),
+            ("KSG", ksg_nats),
+            ("Donsker-Varadhan readout", self.estimate.lower_bound.map(|mi| mi.0)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} {:.3}", amount(Nats(value?), bits))))
+        .collect();
+        let text = || Paragraph::Text(format!("for comparison: {}", values.join(", ")));
+        (!values.is_empty()).then(text)
+    }
+
+    /// Returns the discrete columns with their numbers of levels, if there are any.
+    fn categories(&self) -> Option<Paragraph> {
+        let columns = self.table.x.iter().chain(&self.table.y);
+        let levels: Vec<String> = columns
+            .filter_map(|column| match &column.values {
+                Values::Discrete { labels, .. } => {
+                    Some(format!("{} ({})", column.name, labels.len()))
+                }
+                Values::Continuous(_) => None,
+            })
+            .collect();
+        let text = || format!("categories (number of levels): {}", levels.join(", "));
+        (!levels.is_empty()).then(|| Paragraph::Text(text()))
+    }
+
+    /// Returns the columns of both sides, as in "x: a, b; y: c".
+    pub fn sides(&self) -> String {
+        let side = |columns: &[Column]| {
+            let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
+            let rest = match columns.len() {
+                count if count > MAX_NAMED_COLUMNS => format!(", ... ({count} columns)"),
+                _ => String::new(),
+            };
+            format!("{}{rest}", names(shown).join(", "))
+        };
+        format!("x: {}; y: {}", side(&self.table.x), side(&self.table.y))
+    }
+}
+
+fn names(columns: &[Column]) -> Vec<&str> {
+    columns.iter().map(|column| column.name.as_str()).collect()
+}
+
+fn amount(nats: Nats, bits: bool) -> f64 {
+    if bits { nats.bits() } else { nats.0 }
+}
+
+/// Formats a p-value with three decimals, or in scientific notation if it is below 0.001.
+pub fn format_p_value(p: f64) -> String {
+    if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") }
+}

@@ -1,0 +1,337 @@
+//! Messages that name parameters without knowing how a user sets them.
+//!
+//! The command line sets a parameter with a flag, Python with an argument. A [`Message`] therefore
+//! holds text with typed slots, and a [`Wording`] fills the slots in the words of a front end.
+
+use std::fmt;
+
+/// A parameter that a message can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Parameter {
+    /// The activation of hidden layers.
+    Activation,
+    /// The number of joint samples in a training step.
+    Batch,
+    /// Adam's decay of the first moment.
+    Beta1,
+    /// Adam's decay of the second moment.
+    Beta2,
+    /// The gap between contiguous folds of a time series.
+    Blocks,
+    /// The columns to compare with each other.
+    Columns,
+    /// The treatment of constant columns.
+    Constant,
+    /// The critic.
+    Critic,
+    /// The weight decay.
+    Decay,
+    /// The device that trains.
+    Device,
+    /// The dimension of x and of y.
+    Dim,
+    /// Numeric columns that hold categories.
+    Discrete,
+    /// An f-divergence, part of an estimator's name.
+    Divergence,
+    /// The dropout rate.
+    Dropout,
+    /// The effort of an estimate.
+    Effort,
+    /// The number of outputs of a separable critic's networks.
+    Embedding,
+    /// Adam's epsilon.
+    Epsilon,
+    /// The estimator.
+    Estimator,
+    /// The number of folds.
+    Folds,
+    /// The groups of columns to compare.
+    Groups,
+    /// The widths of hidden layers.
+    Hidden,
+    /// The scale of a critic's initial output weights.
+    InitialScale,
+    /// The number of training steps.
+    Iterations,
+    /// The number of iterations at the end of a level that are summarised.
+    Last,
+    /// The learning rate.
+    LearningRate,
+    /// The scale on which a level is given, part of a level.
+    LevelKind,
+    /// The levels of a staircase.
+    Levels,
+    /// The link from score to log ratio.
+    Link,
+    /// A map of a scenario's variables, part of a scenario's name.
+    Map,
+    /// The treatment of rows with missing values.
+    Missing,
+    /// Columns that have to be numbers.
+    Numeric,
+    /// The pairing of x and y.
+    Pairing,
+    /// The number of images in a sample.
+    Parts,
+    /// The number of permutations of the test of independence.
+    Permutations,
+    /// The precision of the GPU's products.
+    Precision,
+    /// The readout.
+    Readout,
+    /// The recipes of a portfolio.
+    Recipes,
+    /// The number of rows.
+    Rows,
+    /// The number of runs.
+    Runs,
+    /// The scenario.
+    Scenario,
+    /// The duration of a measurement.
+    Seconds,
+    /// The number of pixels on each side of an image.
+    Side,
+    /// The view of an image.
+    View,
+    /// The columns of x.
+    X,
+    /// The columns of y.
+    Y,
+    /// Whether a critic's last layer starts at zero.
+    ZeroOutput,
+}
+
+impl Parameter {
+    /// Returns the name in snake case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::Activation => "activation",
+            Parameter::Batch => "batch",
+            Parameter::Beta1 => "beta1",
+            Parameter::Beta2 => "beta2",
+            Parameter::Blocks => "blocks",
+            Parameter::Columns => "columns",
+            Parameter::Constant => "constant",
+            Parameter::Critic => "critic",
+            Parameter::Decay => "decay",
+            Parameter::Device => "device",
+            Parameter::Dim => "dim",
+            Parameter::Discrete => "discrete",
+            Parameter::Divergence => "divergence",
+            Parameter::Dropout => "dropout",
+            Parameter::Effort => "effort",
+            Parameter::Embedding => "embedding",
+            Parameter::Epsilon => "epsilon",
+            Parameter::Estimator => "estimator",
+            Parameter::Folds => "folds",
+            Parameter::Groups => "groups",
+            Parameter::Hidden => "hidden",
+            Parameter::InitialScale => "initial_scale",
+            Parameter::Iterations => "iterations",
+            Parameter::Last => "last",
+            Parameter::LearningRate => "learning_rate",
+            Parameter::LevelKind => "level_kind",
+            Parameter::Levels => "levels",
+            Parameter::Link => "link",
+            Parameter::Map => "map",
+            Parameter::Missing => "missing",
+            Parameter::Numeric => "numeric",
+            Parameter::Pairing => "pairing",
+            Parameter::Parts => "parts",
+            Parameter::Permutations => "permutations",
+            Parameter::Precision => "precision",
+            Parameter::Readout => "readout",
+            Parameter::Recipes => "recipes",
+            Parameter::Rows => "rows",
+            Parameter::Runs => "runs",
+            Parameter::Scenario => "scenario",
+            Parameter::Seconds => "seconds",
+            Parameter::Side => "side",
+            Parameter::View => "view",
+            Parameter::X => "x",
+            Parameter::Y => "y",
+            Parameter::ZeroOutput => "zero_output",
+        }
+    }
+
+    /// Returns the parameter that a user sets in order to set this one: a divergence is part of an
+    /// estimator's name, a map part of a scenario's.
+    pub fn set_through(self) -> Parameter {
+        match self {
+            Parameter::Divergence => Parameter::Estimator,
+            Parameter::LevelKind => Parameter::Levels,
+            Parameter::Map => Parameter::Scenario,
+            other => other,
+        }
+    }
+}
+
+/// How a front end words the slots of a message. The methods' defaults are neutral words.
+pub trait Wording {
+    /// Names a parameter.
+    fn parameter(&self, parameter: Parameter) -> String {
+        parameter.name().into()
+    }
+
+    /// Names a parameter with its value.
+    fn setting(&self, parameter: Parameter, value: &str) -> String {
+        format!("{} = {value}", self.parameter(parameter))
+    }
+
+    /// Advises to leave out a column.
+    fn leave_out(&self, _column: &str) -> String {
+        "leave it out".into()
+    }
+
+    /// Names a missing value.
+    fn missing_value(&self) -> &'static str {
+        "no value"
+    }
+}
+
+/// The wording of [`Display`](fmt::Display): parameters by their names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Neutral;
+
+impl Wording for Neutral {}
+
+/// Text with slots that a [`Wording`] fills.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Parameter(Parameter),
+    Setting(Parameter, String),
+    LeaveOut(String),
+    MissingValue,
+}
+
+impl Message {
+    /// Creates an empty message.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn with(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// Appends text.
+    pub fn text(self, text: impl Into<String>) -> Self {
+        self.with(Part::Text(text.into()))
+    }
+
+    /// Appends the name of a parameter.
+    pub fn parameter(self, parameter: Parameter) -> Self {
+        self.with(Part::Parameter(parameter))
+    }
+
+    /// Appends a parameter with its value.
+    pub fn setting(self, parameter: Parameter, value: impl Into<String>) -> Self {
+        self.with(Part::Setting(parameter, value.into()))
+    }
+
+    /// Appends the advice to leave out a column.
+    pub fn leave_out(self, column: impl Into<String>) -> Self {
+        self.with(Part::LeaveOut(column.into()))
+    }
+
+    /// Appends the name of a missing value.
+    pub fn missing_value(self) -> Self {
+        self.with(Part::MissingValue)
+    }
+
+    /// Appends another message.
+    pub fn then(mut self, other: Message) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// Returns the text in the words of a front end.
+    pub fn render(&self, wording: &dyn Wording) -> String {
+        let words = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Parameter(parameter) => wording.parameter(*parameter),
+            Part::Setting(parameter, value) => wording.setting(*parameter, value),
+            Part::LeaveOut(column) => wording.leave_out(column),
+            Part::MissingValue => wording.missing_value().into(),
+        });
+        words.collect()
+    }
+
+    /// Replaces control characters by spaces, so that the message stays on one line.
+    pub(crate) fn on_one_line(mut self) -> Self {
+        for part in &mut self.parts {
+            if let Part::Text(text) | Part::Setting(_, text) | Part::LeaveOut(text) = part {
+                *text = text.replace(char::is_control, " ");
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(&Neutral))
+    }
+}
+
+impl std::error::Error for Message {}
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Message::new().text(text)
+    }
+}
+
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Message::new().text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Shouting;
+
+    impl Wording for Shouting {
+        fn parameter(&self, parameter: Parameter) -> String {
+            parameter.name().to_uppercase()
+        }
+
+        fn leave_out(&self, column: &str) -> String {
+            format!("drop {column}")
+        }
+    }
+
+    #[test]
+    fn each_front_end_fills_the_slots_in_its_own_words() {
+        let message = Message::from("row 1 has ")
+            .missing_value()
+            .text("; ")
+            .leave_out("a")
+            .text(", set ")
+            .setting(Parameter::Missing, "drop")
+            .text(" or ")
+            .parameter(Parameter::Blocks);
+        let neutral = "row 1 has no value; leave it out, set missing = drop or blocks";
+        assert_eq!(message.to_string(), neutral);
+        let shouted = "row 1 has no value; drop a, set MISSING = drop or BLOCKS";
+        assert_eq!(message.render(&Shouting), shouted);
+    }
+
+    #[test]
+    fn control_characters_become_spaces() {
+        let message = Message::from("a\nb ").setting(Parameter::X, "c\td").on_one_line();
+        assert_eq!(message.to_string(), "a b x = c d");
+    }
+}
