@@ -1,4 +1,4 @@
-//! From a network's raw output to a log density ratio.
+//! Links from the output of a network to a log density ratio.
 
 use crate::error::{Result, unknown_name};
 use crate::message::Parameter;
@@ -6,8 +6,8 @@ use crate::numerics::{Real, ln_softplus, ln_softplus_slope};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// How a score s becomes a log density ratio l. The links other than the identity are the paper's
-/// output activations, rewritten for l.
+/// A map from a score s to a log density ratio l. All links but the identity are the paper's output
+/// activations, rewritten for l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
@@ -20,10 +20,10 @@ pub enum Link {
 }
 
 impl Link {
-    /// Every link.
+    /// All links.
     pub const ALL: [Link; 3] = [Link::Identity, Link::LogSoftplus, Link::InverseSquareSoftplus];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name used in plans.
     pub fn name(self) -> &'static str {
         match self {
             Link::Identity => "identity",
@@ -32,23 +32,23 @@ impl Link {
         }
     }
 
-    /// l(s)
+    /// Returns l(s).
     #[inline(always)]
     pub fn log_ratio<R: Real>(self, score: R) -> R {
         match self {
             Link::Identity => score,
             Link::LogSoftplus => ln_softplus(score),
-            Link::InverseSquareSoftplus => R::of(-2.0) * ln_softplus(score),
+            Link::InverseSquareSoftplus => R::from_f64(-2.0) * ln_softplus(score),
         }
     }
 
-    /// dl/ds
+    /// Returns dl/ds.
     #[inline(always)]
     pub fn slope<R: Real>(self, score: R) -> R {
         match self {
-            Link::Identity => R::of(1.0),
+            Link::Identity => R::from_f64(1.0),
             Link::LogSoftplus => ln_softplus_slope(score),
-            Link::InverseSquareSoftplus => R::of(-2.0) * ln_softplus_slope(score),
+            Link::InverseSquareSoftplus => R::from_f64(-2.0) * ln_softplus_slope(score),
         }
     }
 }

@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Nats(pub f64);
 
 impl Nats {
-    /// The same amount in bits.
+    /// Returns the amount in bits.
     pub fn bits(self) -> f64 {
         self.0 / std::f64::consts::LN_2
     }
 
-    /// Whether the number is neither infinite nor NaN.
+    /// Returns whether the number is neither infinite nor NaN.
     pub fn is_finite(self) -> bool {
         self.0.is_finite()
     }

@@ -1,9 +1,9 @@
-//! Stable elementary functions, written once for two kinds of numbers: `f64`, the reference, and
-//! `f32`, whose versions are branch-free so that loops over scores become vector code.
+//! Numerically stable elementary functions for two number types: `f64`, the reference, and `f32`,
+//! whose versions are branch-free so that loops over scores are vectorised.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// The arithmetic that divergences and links are written in.
+/// The number type of divergences, links and activations.
 pub trait Real:
     Copy
     + PartialOrd
@@ -13,21 +13,21 @@ pub trait Real:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// The nearest number to a constant.
-    fn of(constant: f64) -> Self;
-    /// The same number in the wider type.
+    /// Rounds a constant to this type.
+    fn from_f64(constant: f64) -> Self;
+    /// Converts to `f64` without loss.
     fn to_f64(self) -> f64;
-    /// e^x
+    /// Returns e^x.
     fn exp(self) -> Self;
-    /// e^x - 1
+    /// Returns e^x - 1.
     fn exp_m1(self) -> Self;
-    /// ln x for x > 0
+    /// Returns ln x for x > 0.
     fn ln(self) -> Self;
-    /// ln(1 + x) for x >= 0
+    /// Returns ln(1 + x) for x >= 0.
     fn ln_1p(self) -> Self;
-    /// |x|
+    /// Returns |x|.
     fn abs(self) -> Self;
-    /// `yes` where `condition` holds, else `no`; both are evaluated, so that loops vectorise.
+    /// Returns `yes` if `condition` holds, else `no`. Both are evaluated, so that loops vectorise.
     #[inline(always)]
     fn select(condition: bool, yes: Self, no: Self) -> Self {
         if condition { yes } else { no }
@@ -36,7 +36,7 @@ pub trait Real:
 
 impl Real for f64 {
     #[inline(always)]
-    fn of(constant: f64) -> Self {
+    fn from_f64(constant: f64) -> Self {
         constant
     }
     #[inline(always)]
@@ -67,7 +67,7 @@ impl Real for f64 {
 
 impl Real for f32 {
     #[inline(always)]
-    fn of(constant: f64) -> Self {
+    fn from_f64(constant: f64) -> Self {
         constant as f32
     }
     #[inline(always)]
@@ -75,8 +75,8 @@ impl Real for f32 {
         f64::from(self)
     }
 
-    /// e^x = 2^n e^r with n = round(x / ln 2): a degree-6 polynomial in r, accurate to 2 units in
-    /// the last place. Overflows to infinity above 88.37, underflows to 1.2e-38 below -87.3.
+    /// e^x = 2^n e^r with n = round(x / ln 2) and a polynomial of degree 6 in r, accurate to 2 units
+    /// in the last place. The result is infinite above 88.37 and 1.2e-38 below -87.3.
     #[inline(always)]
     fn exp(self) -> Self {
         // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low mantissa bits.
@@ -123,7 +123,7 @@ impl Real for f32 {
         );
         let tail = (m * z).mul_add(p, -0.5 * z);
         let value = e.mul_add(std::f32::consts::LN_2, tail + m);
-        // The bit pattern of infinity and NaN must not be read as a large finite number.
+        // Without this, infinity and NaN would give a large finite number.
         Self::select(self < f32::INFINITY, value, self)
     }
 
@@ -139,8 +139,8 @@ impl Real for f32 {
     }
 }
 
-/// The polynomial with these coefficients, that of the highest power first. Fused multiply-adds are
-/// instructions wherever it matters: every loop over scores is compiled for CPUs that have them.
+/// Evaluates a polynomial; the coefficient of the highest power comes first. Loops over scores are
+/// compiled for CPUs with fused multiply-add instructions, so `mul_add` is fast there.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut value = 0.0f32;
@@ -150,35 +150,35 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     value
 }
 
-/// ln(1 + e^x)
+/// Returns ln(1 + e^x).
 #[inline(always)]
 pub fn softplus<R: Real>(x: R) -> R {
     let tail = (-x.abs()).exp().ln_1p();
-    R::select(x > R::of(0.0), x + tail, tail)
+    R::select(x > R::from_f64(0.0), x + tail, tail)
 }
 
-/// 1 / (1 + e^-x), by way of e^-|x|, which softplus needs as well
+/// Returns 1 / (1 + e^-x). It is computed from e^-|x|, which `softplus` uses as well.
 #[inline(always)]
 pub fn sigmoid<R: Real>(x: R) -> R {
     let tail = (-x.abs()).exp();
-    R::select(x > R::of(0.0), R::of(1.0), tail) / (R::of(1.0) + tail)
+    R::select(x > R::from_f64(0.0), R::from_f64(1.0), tail) / (R::from_f64(1.0) + tail)
 }
 
-/// ln softplus(x), which tends to x for x -> -inf
+/// Returns ln softplus(x), which tends to x for x -> -inf.
 #[inline(always)]
 pub fn ln_softplus<R: Real>(x: R) -> R {
-    let far_left = x - R::of(0.5) * x.exp();
-    R::select(x < R::of(-12.0), far_left, softplus(x).ln())
+    let far_left = x - R::from_f64(0.5) * x.exp();
+    R::select(x < R::from_f64(-12.0), far_left, softplus(x).ln())
 }
 
-/// d/dx ln softplus(x) = sigmoid(x) / softplus(x)
+/// Returns d/dx ln softplus(x) = sigmoid(x) / softplus(x).
 #[inline(always)]
 pub fn ln_softplus_slope<R: Real>(x: R) -> R {
-    let far_left = R::of(1.0) - R::of(0.5) * x.exp();
-    R::select(x < R::of(-12.0), far_left, sigmoid(x) / softplus(x))
+    let far_left = R::from_f64(1.0) - R::from_f64(0.5) * x.exp();
+    R::select(x < R::from_f64(-12.0), far_left, sigmoid(x) / softplus(x))
 }
 
-/// ln(e^x + e^y)
+/// Returns ln(e^x + e^y).
 pub fn log_add_exp(x: f64, y: f64) -> f64 {
     let (low, high) = if x < y { (x, y) } else { (y, x) };
     if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
@@ -188,14 +188,14 @@ pub fn log_add_exp(x: f64, y: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A few units in the last place: 1 + x is rounded before its logarithm is taken.
+    /// Allows a few units in the last place, because 1 + x is rounded before its logarithm is taken.
     fn assert_close(fast: f32, exact: f64, at: f64) {
         let error = (f64::from(fast) - exact).abs() / exact.abs().max(1e-30);
-        assert!(error < 6e-6, "at {at}: {fast} instead of {exact}, relative error {error:e}");
+        assert!(error < 6e-6, "at {at}: {fast}, expected {exact}, relative error {error:e}");
     }
 
     #[test]
-    fn the_vector_functions_agree_with_the_exact_ones() {
+    fn f32_functions_agree_with_f64() {
         for k in -8000i32..=8000 {
             let x = f64::from(k) * 0.01;
             let x32 = x as f32;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nan_stay_what_they_are() {
+    fn infinities_and_nan_are_preserved() {
         assert_eq!(Real::exp(100.0f32), f32::INFINITY);
         assert!(Real::exp(-100.0f32) < 2e-38);
         assert!(Real::exp(f32::NAN).is_nan());

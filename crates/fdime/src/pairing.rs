@@ -1,4 +1,4 @@
-//! Marginal pairs from a batch of joint ones.
+//! Pairings: how a batch of joint pairs is turned into marginal pairs.
 
 use crate::error::{Result, invalid, unknown_name};
 use crate::message::Parameter;
@@ -7,27 +7,27 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Which y goes with each x to stand for independent draws.
+/// The choice of a y for each x such that the pairs approximate independent draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pairing {
-    /// Every y_j, j != i, with each x_i: N(N-1) marginal pairs.
+    /// All y_j, j != i, for each x_i: N(N-1) marginal pairs.
     AllPairs,
     /// A uniformly random permutation without fixed points: N marginal pairs.
     Derangement,
-    /// y_{i+1} with x_i, the last x with the first y: a derangement without random numbers.
+    /// y_{i+1} for x_i, and the first y for the last x: a derangement without random numbers.
     Shift,
-    /// A uniformly random permutation. On average one pair stays joint, which caps every
-    /// estimate at ln N; it is here to show that.
+    /// A uniformly random permutation. On average one pair remains joint, which limits every
+    /// estimate to ln N; it exists to demonstrate this.
     Permutation,
 }
 
 impl Pairing {
-    /// Every pairing.
+    /// All pairings.
     pub const ALL: [Pairing; 4] =
         [Pairing::AllPairs, Pairing::Derangement, Pairing::Shift, Pairing::Permutation];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name used in plans.
     pub fn name(self) -> &'static str {
         match self {
             Pairing::AllPairs => "all-pairs",
@@ -37,14 +37,14 @@ impl Pairing {
         }
     }
 
-    /// How many pairs a batch of `n` yields.
+    /// Returns the number of pairs in a batch of `n` rows.
     pub fn counts(self, n: usize) -> PairCounts {
         let marginal = if self == Pairing::AllPairs { n * (n - 1) } else { n };
         PairCounts { joint: n, marginal }
     }
 
-    /// Fills `partner` so that `y[partner[i]]` goes with `x[i]`; [`Pairing::AllPairs`] needs no
-    /// partners and leaves it empty. At least two rows are needed: a single one has no other y.
+    /// Fills `partner` so that `y[partner[i]]` is paired with `x[i]`; [`Pairing::AllPairs`] leaves it
+    /// empty. Fails for fewer than two rows, since a single row has no other y.
     pub fn fill(self, n: usize, rng: &mut impl rand::Rng, partner: &mut Vec<u32>) -> Result<()> {
         if n < 2 {
             return Err(invalid(
@@ -64,8 +64,8 @@ impl Pairing {
                 partner.extend(0..n);
                 shuffle(partner, rng, false);
             }
-            // Rejection keeps the result uniform over all derangements. A fixed point ends the
-            // attempt as soon as it is dealt; about e attempts are made on average.
+            // Rejection makes the result uniform over all derangements. An attempt ends at the first
+            // fixed point; about e attempts are needed on average.
             Pairing::Derangement => loop {
                 partner.clear();
                 partner.extend(0..n);
@@ -78,7 +78,8 @@ impl Pairing {
     }
 }
 
-/// Fisher-Yates from the back. With `refuse_fixed_points` it gives up at the first one.
+/// Shuffles by Fisher-Yates, last element first. With `refuse_fixed_points` it stops at the first
+/// fixed point and returns false.
 fn shuffle(partner: &mut [u32], rng: &mut impl rand::Rng, refuse_fixed_points: bool) -> bool {
     for i in (0..partner.len()).rev() {
         let j = rng.random_range(0..=i as u32) as usize;

@@ -1,12 +1,12 @@
-//! Random streams: every use of randomness in a run names its own stream, so that what one part
-//! draws never depends on how much another part drew, nor on the number of threads.
+//! Random streams. Every use of randomness in a run has its own stream, so that its draws depend
+//! neither on how many numbers other parts have drawn nor on the number of threads.
 
 use rand::SeedableRng;
 
-/// The generator used everywhere.
+/// The random number generator of all streams.
 pub type Rng = rand::rngs::ChaCha8Rng;
 
-/// What a stream is for.
+/// The use of a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
     /// Initial network parameters.
@@ -15,13 +15,13 @@ pub enum Purpose {
     Data,
     /// Pairing x with y.
     Pairing,
-    /// Cutting rows into folds and batches.
+    /// Splitting rows into folds and batches.
     Rows,
-    /// Permutations under independence.
+    /// Permutations for the test of independence.
     Null,
 }
 
-/// The stream of `seed` for a purpose, a step and a block of rows within it.
+/// Returns the stream of `seed` for a purpose, a step and a block of rows within that step.
 pub fn stream(seed: u64, purpose: Purpose, step: u64, block: u64) -> Rng {
     let mut key = [0u8; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -37,7 +37,7 @@ mod tests {
     use rand::Rng as _;
 
     #[test]
-    fn streams_differ_in_every_coordinate_and_repeat() {
+    fn equal_keys_repeat_and_different_keys_differ() {
         let first = |rng: &mut Rng| rng.next_u64();
         let base = first(&mut stream(1, Purpose::Data, 2, 3));
         assert_eq!(base, first(&mut stream(1, Purpose::Data, 2, 3)));

@@ -1,20 +1,20 @@
-//! What a critic says about the pairs of one batch.
+//! The scores that a critic assigns to the pairs of a batch.
 
 use std::ops::Range;
 
-/// How many pairs of each kind a batch yields.
+/// The number of pairs of each kind in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairCounts {
     /// Pairs (x_i, y_i).
     pub joint: usize,
-    /// Pairs (x_i, y_j) that stand for independent draws.
+    /// Pairs (x_i, y_j) that approximate independent draws.
     pub marginal: usize,
 }
 
-/// The scores of a run of rows of the batch, beginning with row `first`.
+/// The scores of consecutive rows of the batch, starting at row `first`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoreBlock {
-    /// Every y with each x: row-major, `n` columns, the joint pair on the diagonal.
+    /// Each x with every y: row-major, `n` columns, joint pairs on the diagonal.
     AllPairs {
         /// The first row's index in the batch.
         first: usize,
@@ -34,28 +34,28 @@ pub enum ScoreBlock {
     },
 }
 
-/// Whether pairs were drawn together or put together.
+/// Whether a pair was drawn from the joint distribution or made by a pairing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairKind {
     /// (x_i, y_i)
     Joint,
-    /// (x_i, y_j), j != i but for the naive permutation
+    /// (x_i, y_j); j != i except for [`Pairing::Permutation`](crate::Pairing::Permutation)
     Marginal,
 }
 
 impl ScoreBlock {
-    /// Room for the scores of these rows with all `n` columns.
+    /// Creates a block of zeros for these rows and all `n` columns.
     pub(crate) fn all_pairs(rows: &Range<usize>, n: usize) -> Self {
         ScoreBlock::AllPairs { first: rows.start, n, matrix: vec![0.0; rows.len() * n] }
     }
 
-    /// Room for the scores of these rows with one partner each.
+    /// Creates a block of zeros for these rows with one partner each.
     pub(crate) fn paired(rows: &Range<usize>) -> Self {
         let scores = vec![0.0; rows.len()];
         ScoreBlock::Paired { first: rows.start, joint: scores.clone(), marginal: scores }
     }
 
-    /// Calls `f(kind, row, scores)` for runs of scores: a run of joint scores starts at that row;
+    /// Calls `f(kind, row, scores)` for each run of scores. A run of joint scores starts at that row;
     /// a run of marginal scores belongs to that row (all pairs) or starts at it (paired).
     pub fn visit(&self, mut f: impl FnMut(PairKind, usize, &[f32])) {
         match self {
@@ -79,14 +79,14 @@ impl ScoreBlock {
 pub struct Scores<'a>(pub &'a [ScoreBlock]);
 
 impl Scores<'_> {
-    /// [`ScoreBlock::visit`] over all blocks.
+    /// Calls [`ScoreBlock::visit`] on all blocks.
     pub fn visit(&self, mut f: impl FnMut(PairKind, usize, &[f32])) {
         for block in self.0 {
             block.visit(&mut f);
         }
     }
 
-    /// The runs of one kind.
+    /// Calls `f` for each run of one kind.
     pub fn visit_kind(&self, wanted: PairKind, mut f: impl FnMut(&[f32])) {
         self.visit(|kind, _, scores| {
             if kind == wanted {
@@ -95,7 +95,7 @@ impl Scores<'_> {
         });
     }
 
-    /// How many scores of each kind there are.
+    /// Returns the number of scores of each kind.
     pub fn counts(&self) -> PairCounts {
         let mut counts = PairCounts { joint: 0, marginal: 0 };
         self.visit(|kind, _, scores| match kind {

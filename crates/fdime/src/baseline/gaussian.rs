@@ -1,23 +1,23 @@
-//! Canonical correlations, and the log density ratio of a Gaussian that has them.
+//! A Gaussian model of (x, y) fitted by canonical correlations.
 
 use crate::critic::Reference;
 use crate::nats::Nats;
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 
-/// Correlations are kept below this: a ratio must stay finite.
-const MOST_SQUARED: f64 = 1.0 - 1e-6;
+/// The maximum squared correlation, which keeps log ratios finite.
+const MAX_SQUARED_CORRELATION: f64 = 1.0 - 1e-6;
 
-/// Rows that a covariance is summed over at a time.
-const ROWS_AT_ONCE: usize = 1024;
+/// The number of rows in one matrix product of a covariance.
+const CHUNK_ROWS: usize = 1024;
 
 /// A Gaussian model of (x, y) by its canonical correlations: u = U (x - mean) and v = V (y - mean)
-/// have unit variances, and u_k depends on v_k alone, with correlation rho_k. Then
+/// have unit variances, and u_k depends only on v_k, with correlation rho_k. Then
 ///
 /// I = -1/2 sum_k ln(1 - rho_k^2)
 ///
-/// Fitted to normal scores it is the Gaussian copula. Sample correlations are too large by chance;
-/// what independent data would give is dropped, and the rest is corrected.
+/// Fitted to normal scores it is the Gaussian copula. Sample correlations are biased upwards: those
+/// that independent data would give are dropped, the others are shrunk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CanonicalModel {
     x: Directions,
@@ -33,6 +33,7 @@ struct Directions {
 }
 
 impl Directions {
+    /// Returns component k of a row.
     fn project(&self, row: &[f32], k: usize) -> f64 {
         let centred = row.iter().zip(&self.mean).map(|(value, mean)| f64::from(*value) - mean);
         centred.zip(&self.rows[k]).map(|(value, weight)| value * weight).sum()
@@ -40,18 +41,18 @@ impl Directions {
 }
 
 impl CanonicalModel {
-    /// The model of rows of x and y, row-major. `strict` drops correlations that independent data
-    /// could give; otherwise only their size is corrected.
+    /// Fits the model to `x` and `y`, both row-major. If `strict`, correlations that independent data
+    /// could give are dropped; otherwise they are only shrunk.
     pub fn fit(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, strict: bool) -> Self {
         let n = x.len() / x_dim.max(1);
         let (x_mean, y_mean) = (column_means(x, x_dim), column_means(y, y_dim));
         let mut xx = DMatrix::zeros(x_dim, x_dim);
         let mut yy = DMatrix::zeros(y_dim, y_dim);
         let mut xy = DMatrix::zeros(x_dim, y_dim);
-        let chunks = x.chunks(ROWS_AT_ONCE * x_dim).zip(y.chunks(ROWS_AT_ONCE * y_dim));
+        let chunks = x.chunks(CHUNK_ROWS * x_dim).zip(y.chunks(CHUNK_ROWS * y_dim));
         for (x, y) in chunks {
             let (x, y) = (centred(x, &x_mean), centred(y, &y_mean));
-            // Columns are rows of the data, so products are over them.
+            // The columns of these matrices are rows of the data.
             xx += &x * x.transpose();
             yy += &y * y.transpose();
             xy += &x * y.transpose();
@@ -67,7 +68,7 @@ impl CanonicalModel {
         {
             let (p, q) = (x_white.nrows() as f64 * scale, y_white.nrows() as f64 * scale);
             for (k, sample) in svd.iter().enumerate() {
-                let squared = sample.powi(2).min(MOST_SQUARED);
+                let squared = sample.powi(2).min(MAX_SQUARED_CORRELATION);
                 let Some(squared) = shrink(squared, p, q, n as f64, strict) else { continue };
                 rho.push(squared.sqrt());
                 let row = |matrix: DMatrix<f64>| matrix.iter().copied().collect::<Vec<f64>>();
@@ -82,17 +83,18 @@ impl CanonicalModel {
         }
     }
 
-    /// -1/2 sum ln(1 - rho^2)
+    /// Returns I = -1/2 sum_k ln(1 - rho_k^2).
     pub fn mutual_information(&self) -> Nats {
         Nats(-0.5 * self.rho.iter().map(|rho| (1.0 - rho * rho).ln()).sum::<f64>())
     }
 
-    /// Whether x and y are independent in this model.
+    /// Returns whether x and y are independent in this model.
     pub fn is_independent(&self) -> bool {
         self.rho.is_empty()
     }
 
-    /// The log density ratio as an inner product. Component k contributes
+    /// Returns the log density ratio as an inner product of features of x and of y; it is the sum
+    /// over the components of
     ///
     /// -1/2 ln(1 - rho^2) - rho^2 (u^2 + v^2) / (2 (1 - rho^2)) + rho u v / (1 - rho^2)
     pub fn reference(&self, x: &[f32], y: &[f32]) -> Reference {
@@ -123,12 +125,14 @@ impl CanonicalModel {
     }
 }
 
-/// The squared correlation behind a sample's, with p and q the dimensions divided by the rows.
+/// Estimates the true squared correlation from that of a sample, with p and q the dimensions divided
+/// by the number of rows n. Returns `None` if p + q >= 1, or if `strict` and independent data could
+/// give the sample value.
 ///
-/// Independent data give squared canonical correlations up to
-/// (sqrt(p (1 - q)) + sqrt(q (1 - p)))^2; one above that edge tends to
-/// g = (r (1 - p) + p) (r (1 - q) + q) / r for a true value r, which is solved for r.
-/// A margin above the edge, of a few standard errors, keeps chance out in low dimensions too.
+/// Independent data give squared canonical correlations up to the edge
+/// (sqrt(p (1 - q)) + sqrt(q (1 - p)))^2. For a true value r, a sample value above the edge tends to
+/// (r (1 - p) + p) (r (1 - q) + q) / r, which is solved for r. The margin above the edge, a few
+/// standard errors, limits false positives in low dimensions.
 fn shrink(sample: f64, p: f64, q: f64, n: f64, strict: bool) -> Option<f64> {
     if p + q >= 1.0 {
         return None;
@@ -140,11 +144,12 @@ fn shrink(sample: f64, p: f64, q: f64, n: f64, strict: bool) -> Option<f64> {
     let (a, b, c) = ((1.0 - p) * (1.0 - q), q * (1.0 - p) + p * (1.0 - q) - sample, p * q);
     let discriminant = b * b - 4.0 * a * c;
     if discriminant > 0.0 && b < 0.0 {
-        return Some(((-b + discriminant.sqrt()) / (2.0 * a)).clamp(0.0, MOST_SQUARED));
+        return Some(((-b + discriminant.sqrt()) / (2.0 * a)).clamp(0.0, MAX_SQUARED_CORRELATION));
     }
     (!strict).then_some(sample)
 }
 
+/// Returns the mean of every column.
 fn column_means(data: &[f32], dim: usize) -> Vec<f64> {
     let mut sums = vec![0.0; dim];
     for row in data.chunks_exact(dim.max(1)) {
@@ -154,13 +159,13 @@ fn column_means(data: &[f32], dim: usize) -> Vec<f64> {
     sums.iter().map(|sum| sum / n).collect()
 }
 
-/// The rows, less the means, as the columns of a matrix.
+/// Returns the rows minus the means as the columns of a matrix.
 fn centred(data: &[f32], mean: &[f64]) -> DMatrix<f64> {
     let values = data.iter().enumerate().map(|(k, v)| f64::from(*v) - mean[k % mean.len()]);
     DMatrix::from_iterator(mean.len(), data.len() / mean.len(), values)
 }
 
-/// W with W C W' = 1, without the directions in which C hardly varies.
+/// Returns W with W C W' = 1, without the directions in which C has almost no variance.
 fn whitening(covariance: DMatrix<f64>) -> DMatrix<f64> {
     let SymmetricEigen { eigenvalues, eigenvectors } = SymmetricEigen::new(covariance);
     let largest = eigenvalues.max();
@@ -195,10 +200,11 @@ mod tests {
         (x, y, exact)
     }
 
-    /// The information of d equal canonical correlations has a standard error of sqrt(d rho^2 / n),
-    /// here .005; 5 of them are allowed (alpha of about 6e-7, fixed seed).
+    /// The mutual information of d equal canonical correlations has a standard error of
+    /// sqrt(d rho^2 / n), here .005; the tolerance is more than 5 of them (alpha of about 6e-7,
+    /// fixed seed).
     #[test]
-    fn finds_the_information_and_the_log_ratio_of_gaussians() {
+    fn estimates_the_mutual_information_and_log_ratio_of_gaussians() {
         let (d, n) = (3, 40_000);
         let (x, y, exact) = gaussian(d, 1.5, n);
         let model = CanonicalModel::fit(&x, d, &y, d, true);
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_data_have_no_canonical_correlation_left() {
+    fn independent_data_have_almost_no_correlation() {
         for (d, n) in [(5, 500), (20, 2000), (50, 700)] {
             let (x, _, _) = gaussian(d, 1.0, n);
             let (y, _, _) = gaussian(d, 1.0, 2 * n);
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_columns_do_no_harm() {
+    fn degenerate_columns_are_ignored() {
         let (x, y, _) = gaussian(1, 1.0, 1000);
         let twice: Vec<f32> = x.iter().flat_map(|v| [*v, 2.0 * *v, 7.0]).collect();
         let plain = CanonicalModel::fit(&x, 1, &y, 1, true).mutual_information().0;

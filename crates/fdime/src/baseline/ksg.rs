@@ -4,13 +4,13 @@ use crate::error::Result;
 use crate::parallel::run_jobs;
 use statrs::function::gamma::digamma;
 
-/// KSG's first estimator, maximum norm:
+/// Returns the terms of KSG's first estimator with the maximum norm, one for each point:
 ///
 /// I = mean over points of psi(k) + psi(n) - psi(n_x + 1) - psi(n_y + 1)
 ///
-/// with n_x, n_y the other points closer in x alone (in y alone) than the k-th neighbour is in
-/// (x, y). Returns the points' terms. Rows are row-major; there are more than k of them. `tick` is called once
-/// for each point and ends the search with an error.
+/// with n_x (n_y) the number of other points whose distance in x (in y) is less than the distance of
+/// the k-th neighbour in (x, y). `x` and `y` are row-major and have more than k rows. `tick` is
+/// called once for each point; its error ends the computation.
 pub fn ksg(
     x: &[f32],
     x_dim: usize,
@@ -44,10 +44,10 @@ pub fn ksg(
 /// Points that a thread takes at a time.
 const BLOCK: usize = 256;
 
-/// Points in a leaf.
-const LEAF: usize = 16;
+/// The maximum number of points in a leaf.
+const MAX_LEAF_POINTS: usize = 16;
 
-/// A k-d tree for the maximum norm: points sorted into leaves, with the box of every node.
+/// A k-d tree for the maximum norm, with the bounding box of every node.
 struct Tree<'a> {
     points: &'a [f32],
     dim: usize,
@@ -55,7 +55,7 @@ struct Tree<'a> {
     nodes: Vec<Node>,
 }
 
-/// A run of `order`, and its children unless it is a leaf.
+/// The points `order[start..end]` with their bounding box, and two children unless it is a leaf.
 struct Node {
     start: usize,
     end: usize,
@@ -77,7 +77,8 @@ impl<'a> Tree<'a> {
         &self.points[i * self.dim..(i + 1) * self.dim]
     }
 
-    /// Splits at the median of the widest side of the box.
+    /// Adds the node of `order[start..end]`, split at the median of the widest side of its box, and
+    /// returns its index.
     fn build(&mut self, start: usize, end: usize) -> usize {
         let mut low = vec![f32::INFINITY; self.dim];
         let mut high = vec![f32::NEG_INFINITY; self.dim];
@@ -91,7 +92,7 @@ impl<'a> Tree<'a> {
         let widest = (0..self.dim)
             .max_by(|&a, &b| (high[a] - low[a]).total_cmp(&(high[b] - low[b])))
             .unwrap_or(0);
-        let splits = end - start > LEAF && high[widest] > low[widest];
+        let splits = end - start > MAX_LEAF_POINTS && high[widest] > low[widest];
         let index = self.nodes.len();
         self.nodes.push(Node { start, end, low, high, children: None });
         if splits {
@@ -107,7 +108,7 @@ impl<'a> Tree<'a> {
         index
     }
 
-    /// The maximum-norm distance of two points, or something larger than `limit` if it is larger.
+    /// Returns the distance of two points; if it exceeds `limit`, some number above `limit`.
     fn distance(&self, i: usize, j: usize, limit: f32) -> f32 {
         let mut largest = 0f32;
         for (a, b) in self.point(i).chunks(16).zip(self.point(j).chunks(16)) {
@@ -121,7 +122,7 @@ impl<'a> Tree<'a> {
         largest
     }
 
-    /// How far point i is from the nearest place of a node's box, and from the farthest.
+    /// Returns the distances of point i to the nearest and the farthest point of a node's box.
     fn box_distances(&self, i: usize, node: &Node) -> (f32, f32) {
         let (mut nearest, mut farthest) = (0f32, 0f32);
         for (c, &value) in self.point(i).iter().enumerate() {
@@ -132,13 +133,14 @@ impl<'a> Tree<'a> {
         (nearest, farthest)
     }
 
-    /// The distance of the k-th neighbour of point i.
+    /// Returns the distance of the k-th neighbour of point i.
     fn neighbour_distance(&self, i: usize, k: usize) -> f32 {
         let mut nearest = vec![f32::INFINITY; k];
         self.search(0, i, &mut nearest);
         nearest[k - 1]
     }
 
+    /// Updates `nearest`, the ascending distances of the nearest neighbours found so far.
     fn search(&self, node: usize, i: usize, nearest: &mut [f32]) {
         let worst = nearest[nearest.len() - 1];
         let node = &self.nodes[node];
@@ -170,12 +172,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// How many other points are closer to point i than `radius`.
+    /// Returns the number of other points whose distance to point i is less than `radius`.
     fn count_within(&self, i: usize, radius: f32) -> usize {
-        // Point i itself is within any positive radius; with a radius of 0 nothing is.
+        // The count includes point i itself unless the radius is 0.
         self.count(0, i, radius).saturating_sub(1)
     }
 
+    /// Counts the points of a node whose distance to point i is less than `radius`.
     fn count(&self, node: usize, i: usize, radius: f32) -> usize {
         let node = &self.nodes[node];
         let (nearest, farthest) = self.box_distances(i, node);
@@ -203,11 +206,11 @@ mod tests {
     use rand::RngExt;
 
     #[test]
-    fn the_tree_agrees_with_a_plain_search() {
+    fn the_tree_agrees_with_a_linear_search() {
         let mut rng = stream(1, Purpose::Data, 0, 0);
         for dim in [1, 3, 7] {
             let n = 300;
-            // Coarse values, so that ties and empty boxes are among them.
+            // Coarse values give ties and boxes of zero width.
             let points: Vec<f32> =
                 (0..n * dim).map(|_| (rng.random_range(0.0..1.0f32) * 20.0).round()).collect();
             let tree = Tree::new(&points, dim);
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_information_of_a_gaussian() {
+    fn estimates_the_mutual_information_of_a_gaussian() {
         let scenario = ScenarioPlan::new("gaussian", 1).unwrap().at(Level::Mi(0.8)).unwrap();
         let (mut x, mut y) = (vec![0f32; 4000], vec![0f32; 4000]);
         scenario.sample(&mut stream(5, Purpose::Data, 0, 0), &mut x, &mut y);

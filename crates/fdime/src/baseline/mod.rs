@@ -1,4 +1,4 @@
-//! Classical estimators: references to add to, and to check against.
+//! Classical estimators, used as reference models and for comparison.
 
 mod gaussian;
 mod ksg;

@@ -1,41 +1,42 @@
-//! Which rows train, which stop the training, and which are scored.
+//! Cross-fitting folds: the split of rows into training, validation and test rows.
 
 use crate::random::{Purpose, stream};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
-/// How rows are cut into folds.
+/// The relation between rows, which determines how they are split into folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowOrder {
-    /// Rows are exchangeable: folds are drawn at random.
+    /// Rows are exchangeable; folds are random.
     Exchangeable,
-    /// Rows are a time series: folds are contiguous, and `gap` rows on either side of a boundary
-    /// between training and other rows are left out of training.
+    /// Rows are a time series; folds are contiguous, and `gap` rows on each side of the training rows
+    /// are not used.
     Series {
-        /// How many rows apart two rows must be to count as unrelated.
+        /// The distance in rows beyond which two rows are treated as unrelated.
         gap: usize,
     },
 }
 
-/// One fold: the critic learns on `train`, stops by `validation`, and scores `test`.
+/// A fold: critics are trained on `train`, stopped early by `validation`, and evaluated on `test`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fold {
-    /// Rows that parameters are fitted to.
+    /// The rows that parameters are fitted to.
     pub train: Vec<u32>,
-    /// Rows that choose the step to stop at and the recipe.
+    /// The rows that select the stopping step and the recipe.
     pub validation: Vec<u32>,
-    /// Rows that the critic never saw, in ascending order.
+    /// The rows that training never uses, in ascending order.
     pub test: Vec<u32>,
 }
 
-/// The share of all rows that validates: 1 in 10, but enough to tell something when there are few.
+/// Returns the number of validation rows: a tenth of `n` rows, and up to a fifth if there are few.
 fn validation_rows(n: usize) -> usize {
     (n / 10).max((n / 5).min(20)).max(2)
 }
 
-/// The largest gap with which a series can be cut: test rows leave shifts by more than the gap in
-/// either direction, and a fifth of all rows is left to train on. Nothing if not even 0 will do.
+/// Returns the largest possible gap of a series, `None` if there are too few rows for any gap. Test
+/// rows must allow shifts by more than the gap in both directions, and a fifth of all rows must
+/// remain for training.
 pub(super) fn largest_gap(n: usize, count: usize) -> Option<usize> {
     let tested = n / count;
     let by_shifts = tested.checked_sub(4)? / 2;
@@ -43,8 +44,8 @@ pub(super) fn largest_gap(n: usize, count: usize) -> Option<usize> {
     Some(by_shifts.min(by_training))
 }
 
-/// `count` folds whose test rows are a partition of the `n` rows. A gap leaves
-/// enough rows to train on and to shift.
+/// Returns `count` folds whose test rows are a partition of the `n` rows. The gap of a series must
+/// not exceed the largest possible one.
 pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
     let mut rows: Vec<u32> = (0..n as u32).collect();
     if order == RowOrder::Exchangeable {
@@ -54,8 +55,8 @@ pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
     (0..count)
         .map(|k| {
             let (start, end) = (n * k / count, n * (k + 1) / count);
-            // The rows behind the test rows, from the beginning again after the last.
-            let behind = |offset: usize| rows[(end + offset) % n];
+            // The rows after the test rows, continued at the first row after the last.
+            let after = |offset: usize| rows[(end + offset) % n];
             let others = n - (end - start);
             let gap = match order {
                 RowOrder::Exchangeable => 0,
@@ -65,8 +66,8 @@ pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
             let mut test = rows[start..end].to_vec();
             test.sort_unstable();
             Fold {
-                validation: (gap..gap + validating).map(behind).collect(),
-                train: (2 * gap + validating..others - gap).map(behind).collect(),
+                validation: (gap..gap + validating).map(after).collect(),
+                train: (2 * gap + validating..others - gap).map(after).collect(),
                 test,
             }
         })
@@ -80,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_row_is_tested_once_by_a_critic_that_never_saw_it(
+        fn every_row_is_tested_once_and_parts_are_disjoint(
             n in 20usize..500, count in 2usize..21, gap in 0usize..30, series: bool, seed: u64,
         ) {
             prop_assume!(n >= 4 * count);
@@ -105,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn a_series_keeps_its_distance() {
+    fn training_rows_of_a_series_respect_the_gap() {
         for fold in folds(1000, 5, RowOrder::Series { gap: 20 }, 0) {
             for &t in fold.test.iter().chain(&fold.validation) {
-                // Around the end of the series the last row is far from the first.
+                // The first and the last row of a series are not neighbours.
                 let nearest = fold.train.iter().map(|&r| r.abs_diff(t)).min().unwrap();
                 assert!(nearest > 20, "{nearest}");
             }

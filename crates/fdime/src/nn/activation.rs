@@ -36,8 +36,8 @@ impl Activation {
     pub fn value<R: Real>(self, z: R) -> R {
         match self {
             // NaN must not turn into 0, or a diverged run would look like a result.
-            Activation::Relu => R::select(z < R::of(0.0), R::of(0.0), z),
-            Activation::Elu => R::select(z < R::of(0.0), z.exp_m1(), z),
+            Activation::Relu => R::select(z < R::from_f64(0.0), R::from_f64(0.0), z),
+            Activation::Elu => R::select(z < R::from_f64(0.0), z.exp_m1(), z),
             Activation::Softplus => softplus(z),
         }
     }
@@ -46,8 +46,12 @@ impl Activation {
     #[inline(always)]
     pub fn slope_at_output<R: Real>(self, output: R) -> R {
         match self {
-            Activation::Relu => R::select(output > R::of(0.0), R::of(1.0), R::of(0.0)),
-            Activation::Elu => R::select(output < R::of(0.0), output + R::of(1.0), R::of(1.0)),
+            Activation::Relu => {
+                R::select(output > R::from_f64(0.0), R::from_f64(1.0), R::from_f64(0.0))
+            }
+            Activation::Elu => {
+                R::select(output < R::from_f64(0.0), output + R::from_f64(1.0), R::from_f64(1.0))
+            }
             // sigmoid(z) = 1 - e^-softplus(z)
             Activation::Softplus => -(-output).exp_m1(),
         }

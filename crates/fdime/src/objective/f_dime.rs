@@ -32,11 +32,11 @@ impl Objective for FDime {
     }
 }
 
-/// Scores handled together: wide enough for the widest vector registers.
+/// Scores processed together: enough to fill the widest vector registers.
 const LANES: usize = 32;
 
-/// Applies `f`, score -> (value, slope), to all scores: gradient = weight * slope, returns the sum
-/// of the values. Lanes are summed apart and gathered in f64 every 64 rounds.
+/// Applies `f`, score -> (value, slope), to all scores. Writes gradient = weight * slope and returns
+/// the sum of the values. Each lane has its own sum, added to an f64 total every 64 rounds.
 #[inline(always)]
 fn sum_and_slopes(
     scores: &[f32],
@@ -72,12 +72,12 @@ fn sum_and_slopes(
     "aarch64+neon"
 ))]
 fn joint<R: Row>(row: &R, link: Link, scores: &[f32], gradient: &mut [f32], weight: f32) -> f64 {
-    // Matching outside the loop gives each link a loop of its own.
+    // Matching on the link outside the loop lets the compiler vectorise the loop of each link.
     macro_rules! with_link {
         ($link:expr) => {
             sum_and_slopes(scores, gradient, weight, |s| {
-                let l = $link.log_ratio(s);
-                (row.a(l), row.a_slope(l) * $link.slope(s))
+                let (a, slope) = row.a_and_slope($link.log_ratio(s));
+                (a, slope * $link.slope(s))
             })
         };
     }
@@ -97,8 +97,8 @@ fn marginal<R: Row>(row: &R, link: Link, scores: &[f32], gradient: &mut [f32], w
     macro_rules! with_link {
         ($link:expr) => {
             sum_and_slopes(scores, gradient, weight, |s| {
-                let l = $link.log_ratio(s);
-                (row.b(l), row.b_slope(l) * $link.slope(s))
+                let (b, slope) = row.b_and_slope($link.log_ratio(s));
+                (b, slope * $link.slope(s))
             })
         };
     }

@@ -1,4 +1,4 @@
-//! CPC / InfoNCE.
+//! InfoNCE, the cost of CPC.
 
 use super::{Objective, partition_gradient, readout::row_log_sums};
 use crate::link::Link;

@@ -1,4 +1,4 @@
-//! MINE: Donsker-Varadhan with a moving average of the partition function.
+//! MINE: the Donsker-Varadhan cost with a moving average of the partition function.
 
 use super::{Objective, partition_gradient, readout::log_partition};
 use crate::link::Link;
@@ -8,9 +8,9 @@ use crate::scores::{PairCounts, Scores};
 /// The weight of a new batch in the moving average, as in MINE's paper.
 const RATE: f64 = 0.01;
 
-/// `J = E_joint[l] - ln Z`, `Z = E_marginal[e^l]`. The gradient of ln Z is `E[e^l dl] / Z`; MINE puts the
-/// average of Z over past batches in its place, through which no gradient flows. The average is
-/// kept as a logarithm, so that it cannot overflow:
+/// `J = E_joint[l] - ln Z`, `Z = E_marginal[e^l]`. The gradient of ln Z is `E[e^l dl] / Z`; MINE
+/// replaces the denominator by a moving average of Z over batches, through which no gradient flows.
+/// The average is stored as a logarithm to avoid overflow:
 /// ln Z_avg <- ln((1 - RATE) Z_avg + RATE Z).
 pub(super) struct Mine {
     link: Link,
@@ -62,7 +62,7 @@ mod tests {
     use crate::scores::ScoreBlock;
 
     #[test]
-    fn the_average_accumulates() {
+    fn the_moving_average_converges() {
         let counts = PairCounts { joint: 2, marginal: 2 };
         let mut mine = Mine::new(Link::Identity, counts);
         let batch =
@@ -75,11 +75,11 @@ mod tests {
             let average = mine.log_average.unwrap().exp();
             assert!((average / expected - 1.0).abs() < 1e-5, "step {step}: {average} {expected}");
         }
-        assert!(expected > 7.3, "after 500 steps the average has all but arrived");
+        assert!(expected > 7.3, "after 500 steps the average has nearly converged");
     }
 
     #[test]
-    fn gradients_use_the_average_not_the_batch() {
+    fn gradients_use_the_moving_average() {
         let mut mine = Mine::new(Link::Identity, PairCounts { joint: 2, marginal: 2 });
         let batch =
             |s: f32| [ScoreBlock::Paired { first: 0, joint: vec![0.0; 2], marginal: vec![s; 2] }];
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_that_overflow_an_exponential_leave_finite_gradients() {
+    fn gradients_are_finite_where_exponentials_overflow() {
         let mut mine = Mine::new(Link::Identity, PairCounts { joint: 2, marginal: 2 });
         let block = [ScoreBlock::Paired {
             first: 0,

@@ -1,9 +1,9 @@
-//! What a critic is trained to maximise, and how a mutual information is read off it.
+//! Training costs of critics, and the estimators built on them.
 //!
-//! An estimator is three independent choices: a [`Cost`] to train with, a [`Link`] from scores to
-//! log density ratios, and a [`Readout`]. The named estimators are the table in
-//! [`Estimator::from_str`]: NWJ, for example, is the KL cost with NWJ's readout, and SMILE the GAN
-//! cost with a clipped partition function.
+//! An estimator combines three independent choices: a [`Cost`] that training maximises, a [`Link`]
+//! from scores to log density ratios, and a [`Readout`]. [`Estimator::from_str`] defines the named
+//! estimators: NWJ, for example, is the KL cost with NWJ's readout, and SMILE is the GAN cost with a
+//! readout that clips the partition function.
 
 mod f_dime;
 mod info_nce;
@@ -25,53 +25,54 @@ use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Value and gradient of a cost with respect to the scores of a batch. Costs are maximised.
+/// The value J of a cost, which is maximised, and its gradient with respect to the scores of a batch.
 ///
-/// A batch is processed in runs of scores, so that a critic can go forward, ask for gradients and
-/// go backward while a few rows are in cache. A cost whose gradients need the whole batch first
-/// (a partition function) says so, and is shown all scores by [`observe`](Self::observe) before.
+/// A batch is processed in runs of scores, so that a critic can do its forward and backward pass
+/// while a few rows are in cache. A cost with a partition function needs all scores of the batch
+/// before it can compute a gradient: [`needs_whole_batch`](Self::needs_whole_batch) is then true and
+/// [`observe`](Self::observe) is called first.
 pub trait Objective: Send + Sync {
-    /// Whether [`observe`](Self::observe) must see the batch before any gradient is asked for.
+    /// Returns whether [`observe`](Self::observe) must be called before any gradient is computed.
     fn needs_whole_batch(&self) -> bool {
         false
     }
 
-    /// Takes in the scores of the whole batch.
+    /// Reads the scores of the whole batch.
     fn observe(&mut self, scores: Scores<'_>) {
         let _ = scores;
     }
 
-    /// Writes dJ/ds for a run of joint scores that starts at `row`; returns their part of J.
+    /// Writes dJ/ds for a run of joint scores that starts at `row`, and returns their part of J.
     fn joint(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
 
-    /// Writes dJ/ds for a run of marginal scores that belongs to `row` (all pairs) or starts at
-    /// it (one partner each); returns their part of J.
+    /// Writes dJ/ds for a run of marginal scores, and returns their part of J. The run belongs to
+    /// `row` (all pairs) or starts at `row` (one partner for each row).
     fn marginal(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
 
-    /// The part of J that belongs to no single score.
+    /// Returns the part of J that no single score contributes.
     fn constant(&self) -> f64 {
         0.0
     }
 }
 
-/// What is maximised during training.
+/// The cost that training maximises.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
     /// f-DIME's value function, `E_joint[a(l)] - E_marginal[b(l)]`.
     FDivergence(Divergence),
-    /// Donsker-Varadhan, `E_joint[l] - ln E_marginal[e^l]`, its gradient with the partition function
-    /// replaced by a moving average (MINE).
+    /// Donsker-Varadhan, `E_joint[l] - ln E_marginal[e^l]`, with a moving average of the partition
+    /// function in the gradient (MINE).
     MovingAverage,
     /// Donsker-Varadhan with e^l clipped to [e^-tau, e^tau] (SMILE's own cost).
     Clipped {
-        /// The clipping point; infinity clips nothing.
+        /// The clipping threshold; an infinite `tau` is no clipping.
         tau: f64,
     },
-    /// InfoNCE: the mean of ln(e^{l_ii} / mean_j e^{l_ij}) (CPC).
+    /// InfoNCE, the mean over i of ln(e^{l_ii} / mean_j e^{l_ij}) (CPC).
     InfoNce,
 }
 
-/// A way to estimate mutual information: cost, link and readout.
+/// An estimator of mutual information: a cost, a link and a readout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "EstimatorSpec", into = "EstimatorSpec")]
 pub struct Estimator {
@@ -81,7 +82,8 @@ pub struct Estimator {
     readout: Readout,
 }
 
-/// An estimator as plans hold it: its name, which stands for cost and defaults, and the rest.
+/// The serialised form of an estimator. The name determines the cost and the default link and
+/// readout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EstimatorSpec {
@@ -91,7 +93,7 @@ struct EstimatorSpec {
 }
 
 impl Estimator {
-    /// Name and description of every kind of estimator.
+    /// The name and description of every kind of estimator.
     pub const NAMES: [(&'static str, &'static str); 9] = [
         ("<divergence>-dime", "f-DIME: kl-dime, gan-dime, hd-dime, ..., alpha-0.5-dime"),
         ("f:EXPRESSION", "f-DIME for any convex f(u), e.g. f:u*ln(u)"),
@@ -104,8 +106,8 @@ impl Estimator {
         ("njee", "difference of entropies by 2d-1 classifiers; uses no critic"),
     ];
 
-    /// f-DIME with the paper's link for that divergence: softplus outputs for KL and Hellinger,
-    /// the identity for all others.
+    /// Creates f-DIME with the paper's link for the divergence: softplus outputs for KL and
+    /// Hellinger, the identity for all others.
     pub fn f_dime(divergence: Divergence) -> Self {
         let name = match &divergence {
             Divergence::Custom(_) => divergence.to_string(),
@@ -119,39 +121,39 @@ impl Estimator {
         Estimator { name, cost: Cost::FDivergence(divergence), link, readout: Readout::Plain }
     }
 
-    /// Another link in place of the default one.
+    /// Replaces the link.
     pub fn with_link(mut self, link: Link) -> Self {
         self.link = link;
         self
     }
 
-    /// Another readout in place of the default one.
+    /// Replaces the readout.
     pub fn with_readout(mut self, readout: Readout) -> Self {
         self.readout = readout;
         self
     }
 
-    /// The name it was made from.
+    /// Returns the name, without changes of link or readout.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is trained with.
+    /// Returns the cost that training maximises.
     pub fn cost(&self) -> &Cost {
         &self.cost
     }
 
-    /// How scores become log density ratios.
+    /// Returns the link from scores to log density ratios.
     pub fn link(&self) -> Link {
         self.link
     }
 
-    /// How the estimate is read off.
+    /// Returns the readout.
     pub fn readout(&self) -> Readout {
         self.readout
     }
 
-    /// Something to tell the user about this choice, if there is.
+    /// Returns a message about this choice for the user, or `None`.
     pub fn notice(&self) -> Option<String> {
         match &self.cost {
             Cost::FDivergence(Divergence::Custom(custom)) => custom.notice(),
@@ -159,7 +161,7 @@ impl Estimator {
         }
     }
 
-    /// Refuses a pairing that this estimator cannot work with.
+    /// Checks that the estimator can be used with this pairing.
     pub fn check_pairing(&self, pairing: Pairing) -> Result<()> {
         let row_wise = self.cost == Cost::InfoNce || self.readout == Readout::InfoNce;
         if row_wise && pairing != Pairing::AllPairs {
@@ -185,20 +187,21 @@ impl Estimator {
         }
     }
 
-    /// A fresh objective's value on the scores of one batch, and its gradient in the same shape.
+    /// Returns the value of a new objective on the scores of one batch, and its gradient in the same
+    /// shape.
     pub fn value_and_gradient(&self, scores: &ScoreBlock) -> (f64, ScoreBlock) {
         let counts = Scores(std::slice::from_ref(scores)).counts();
         value_and_gradient(&mut *self.objective(counts), scores)
     }
 
-    /// The estimate of the mutual information from a batch's scores.
+    /// Returns the estimate of mutual information from the scores of a batch.
     pub fn mutual_information(&self, scores: Scores<'_>) -> Nats {
         self.readout.read(self.link, scores)
     }
 }
 
 impl fmt::Display for Estimator {
-    /// The name, and in brackets what differs from what the name stands for.
+    /// Writes the name, followed by the changes of link and readout in parentheses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         let Ok(named) = self.name.parse::<Estimator>() else { return Ok(()) };
@@ -255,7 +258,7 @@ impl FromStr for Estimator {
     }
 }
 
-/// The value of an objective on the scores of one batch, and its gradient in the same shape.
+/// Returns the value of an objective on the scores of one batch, and its gradient in the same shape.
 pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) -> (f64, ScoreBlock) {
     if objective.needs_whole_batch() {
         objective.observe(Scores(std::slice::from_ref(scores)));
@@ -282,12 +285,12 @@ pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) ->
                 value += objective.marginal(row, &scores[right.clone()], &mut gradient[right]);
             }
         }
-        _ => unreachable!("a clone has the shape of what it was cloned from"),
+        _ => unreachable!("a clone has the shape of the original"),
     }
     (value, gradient)
 }
 
-/// The part `E_joint[l]` of a value, for a run of joint scores.
+/// Returns the part of `E_joint[l]` that a run of joint scores contributes, and writes its gradient.
 fn mean_log_ratio_part(link: Link, joint: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
     let weight = 1.0 / joint as f64;
     let mut value = 0.0;
@@ -298,8 +301,8 @@ fn mean_log_ratio_part(link: Link, joint: usize, scores: &[f32], gradient: &mut 
     value
 }
 
-/// What every cost with a partition function Z asks of its marginal scores: the gradient of
-/// -ln Z, `gradient = weight e^(l - ln Z) dl/ds`, and 0 where |l| > tau.
+/// Writes the gradient of -ln Z for marginal scores, with Z a partition function:
+/// `weight e^(l - ln Z) dl/ds`, and 0 where |l| > tau.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn partition_gradient(
     link: Link,
@@ -316,7 +319,7 @@ fn partition_gradient(
     }
 }
 
-/// "inf" or a positive number.
+/// Parses a positive number or "inf".
 fn parse_tau(name: &str, tau: &str) -> Result<f64> {
     match tau.parse::<f64>() {
         Ok(tau) if tau > 0.0 => Ok(tau),
@@ -382,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_link_or_readout_shows() {
+    fn changes_of_link_or_readout_are_displayed() {
         let estimator: Estimator = "kl-dime".parse().unwrap();
         assert_eq!(estimator.to_string(), "kl-dime");
         let changed = estimator.with_readout(Readout::Nwj).with_link(Link::Identity);
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_explained() {
+    fn errors_about_unknown_names_suggest_one() {
         let error = |name: &str| name.parse::<Estimator>().unwrap_err().to_string();
         assert_eq!(error("kl-dmie"), "unknown estimator 'kl-dmie'; did you mean 'kl-dime'?");
         assert_eq!(error("gan"), "unknown estimator 'gan'; did you mean 'gan-dime'?");

@@ -1,4 +1,4 @@
-//! Reading a mutual information off scores, apart from how they were trained.
+//! Readouts: formulas that turn the scores of a critic into an estimate.
 
 use crate::error::{Result, invalid, unknown_name};
 use crate::link::Link;
@@ -10,20 +10,20 @@ use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// An estimate as a function of the log ratios l. The paper's "Lower Bound Adaptation" is f-DIME
-/// with one of the three that hold a partition term.
+/// A formula for the estimate as a function of the log ratios l. The paper's "Lower Bound
+/// Adaptation" is f-DIME with one of the three readouts that have a partition term.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Readout {
-    /// `E_joint[l]`: no partition function, hence low variance.
+    /// `E_joint[l]`. It has low variance because it has no partition term.
     Plain,
-    /// `E_joint[l] - E_marginal[e^l] + 1`, in expectation a lower bound.
+    /// `E_joint[l] - E_marginal[e^l] + 1`, a lower bound in expectation.
     Nwj,
-    /// `E_joint[l] - ln E_marginal[e^l]`, a lower bound when the partition function is exact.
+    /// `E_joint[l] - ln E_marginal[e^l]`, a lower bound if the partition function is exact.
     DonskerVaradhan,
     /// `E_joint[l] - ln E_marginal[clip(e^l, e^-tau, e^tau)]`.
     Clipped {
-        /// The clipping point.
+        /// The clipping threshold.
         tau: f64,
     },
     /// The mean over rows of l_ii - ln mean_j e^{l_ij}; at most ln N.
@@ -31,7 +31,7 @@ pub enum Readout {
 }
 
 impl Readout {
-    /// Name and description of every readout.
+    /// The name and description of every readout.
     pub const NAMES: [(&'static str, &'static str); 5] = [
         ("plain", "E_joint[l]"),
         ("nwj", "E_joint[l] - E_marginal[e^l] + 1, a lower bound"),
@@ -40,12 +40,12 @@ impl Readout {
         ("info-nce", "mean over rows of l_ii - ln mean_j e^l_ij; needs all pairs"),
     ];
 
-    /// Clipped at `tau`; infinity clips nothing.
+    /// Returns the readout clipped at `tau`; an infinite `tau` is no clipping.
     pub fn clipped(tau: f64) -> Self {
         if tau.is_infinite() { Readout::DonskerVaradhan } else { Readout::Clipped { tau } }
     }
 
-    /// The estimate.
+    /// Returns the estimate.
     pub fn read(self, link: Link, scores: Scores<'_>) -> Nats {
         let joint = mean_joint(link, scores);
         Nats(match self {
@@ -62,7 +62,7 @@ impl Readout {
     }
 }
 
-/// `E_joint[l]`
+/// Returns `E_joint[l]`.
 fn mean_joint(link: Link, scores: Scores<'_>) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
     scores.visit_kind(PairKind::Joint, |run| {
@@ -72,7 +72,7 @@ fn mean_joint(link: Link, scores: Scores<'_>) -> f64 {
     sum / count as f64
 }
 
-/// ln E_marginal[clip(e^l, e^-tau, e^tau)], the largest exponent taken out first.
+/// Returns `ln E_marginal[clip(e^l, e^-tau, e^tau)]`, the largest exponent factored out.
 pub(super) fn log_partition(link: Link, tau: f64, scores: Scores<'_>) -> f64 {
     let mut largest = f32::NEG_INFINITY;
     scores.visit_kind(PairKind::Marginal, |run| largest = largest_log_ratio(link, run, largest));
@@ -85,7 +85,7 @@ pub(super) fn log_partition(link: Link, tau: f64, scores: Scores<'_>) -> f64 {
     f64::from(largest) + (sum / count as f64).ln()
 }
 
-/// For every row i, ln sum_j e^{l_ij}, the joint pair included.
+/// Returns ln sum_j e^{l_ij} for every row i; the sum includes the joint pair.
 pub(super) fn row_log_sums(link: Link, scores: Scores<'_>, n: usize) -> Vec<f64> {
     let mut sums = vec![f64::NEG_INFINITY; n];
     scores.visit(|_, row, run| {
@@ -98,7 +98,7 @@ pub(super) fn row_log_sums(link: Link, scores: Scores<'_>, n: usize) -> Vec<f64>
     sums
 }
 
-/// The largest of `so_far` and the log ratios; NaN if any of them is.
+/// Returns the maximum of `so_far` and the log ratios, or NaN if any of them is NaN.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn largest_log_ratio(link: Link, scores: &[f32], so_far: f32) -> f32 {
     let mut largest = so_far;
@@ -108,11 +108,11 @@ fn largest_log_ratio(link: Link, scores: &[f32], so_far: f32) -> f32 {
         nan |= l.is_nan();
         largest = if l > largest { l } else { largest };
     }
-    // A NaN among earlier runs stays: comparisons with it are false.
+    // A NaN in `so_far` is kept, because comparisons with it are false.
     if nan { f32::NAN } else { largest }
 }
 
-/// sum of e^{clip(l, -tau, tau) - shift}
+/// Returns the sum of e^{clip(l, -tau, tau) - shift}.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn sum_exp(link: Link, scores: &[f32], tau: f32, shift: f32) -> f64 {
     let mut total = 0.0;
@@ -199,8 +199,7 @@ mod tests {
 
     #[test]
     fn readouts_follow_their_formulas() {
-        let (on, off) = ([1.0f32, 3.0], [-2.0f32, 0.5]);
-        let block = paired(&on, &off);
+        let block = paired(&[1.0, 3.0], &[-2.0, 0.5]);
         let read = |readout: Readout| readout.read(Link::Identity, Scores(&block)).0;
         let z = ((-2f64).exp() + 0.5f64.exp()) / 2.0;
         let clipped = ((-1f64).exp() + 0.5f64.exp()) / 2.0;
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_is_never_hidden() {
+    fn nan_scores_give_a_nan_estimate() {
         let block = paired(&[1.0, 2.0], &[0.0, f32::NAN]);
         for readout in [Readout::Nwj, Readout::DonskerVaradhan, Readout::Clipped { tau: 1.0 }] {
             assert!(!readout.read(Link::Identity, Scores(&block)).is_finite(), "{readout}");
@@ -226,7 +225,7 @@ mod tests {
     }
 
     proptest! {
-        /// For a fixed critic Donsker-Varadhan is the tighter bound, and InfoNCE stays below ln N.
+        /// For a fixed critic Donsker-Varadhan is at least NWJ, and InfoNCE is at most ln N.
         #[test]
         fn bounds_are_ordered(matrix in proptest::collection::vec(-8f32..8.0, 36)) {
             let block = [ScoreBlock::AllPairs { first: 0, n: 6, matrix }];

@@ -1,5 +1,5 @@
-//! SMILE's own cost, for the paper's "no trick" figure: in practice SMILE is trained with the GAN
-//! cost and only read out with a clipped partition function.
+//! SMILE's own cost, used for the paper's "no trick" figure. In practice SMILE is trained with the
+//! GAN cost, and only its readout clips the partition function.
 
 use super::{Objective, partition_gradient, readout::log_partition};
 use crate::link::Link;

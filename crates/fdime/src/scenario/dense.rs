@@ -1,13 +1,14 @@
-//! A Gaussian in which everything is correlated with everything.
+//! A Gaussian in which all components have the same correlation.
 
-use super::{Distribution, Generator, Level};
+use super::{Distribution, Generator, Level, arithmetic_mean, bisect};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::random::Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 
-/// Every two of the 2d components have correlation rho >= 0: each is sqrt(rho) z_0 + sqrt(1 - rho) z_i.
-/// The determinant of k such components is (1 - rho)^(k-1) (1 + (k-1) rho), hence
+/// Any two of the 2d components have correlation rho >= 0: component i is
+/// sqrt(rho) z_0 + sqrt(1 - rho) z_i. The covariance matrix of k components has the determinant
+/// (1 - rho)^(k-1) (1 + (k-1) rho), hence
 ///
 /// I = 1/2 ln( (1 + (d-1) rho)^2 / ((1 - rho) (1 + (2d-1) rho)) )
 pub(super) struct DenseGaussian {
@@ -15,41 +16,35 @@ pub(super) struct DenseGaussian {
     rho: f64,
 }
 
+/// Returns the mutual information.
 fn information(rho: f64, dim: usize) -> f64 {
     let d = dim as f64;
     0.5 * (2.0 * ((d - 1.0) * rho).ln_1p() - (-rho).ln_1p() - ((2.0 * d - 1.0) * rho).ln_1p())
 }
 
-const MOST_RHO: f64 = 1.0 - 1e-9;
+/// The maximum rho; the determinant is 0 at 1.
+const MAX_RHO: f64 = 1.0 - 1e-9;
 
 impl DenseGaussian {
     pub(super) fn at(level: Level, dim: usize) -> Result<Self> {
         let rho = match level {
-            Level::Rho(rho) if (0.0..=MOST_RHO).contains(&rho) => rho,
+            Level::Rho(rho) if (0.0..=MAX_RHO).contains(&rho) => rho,
             Level::Rho(_) => {
-                return Err(level.out_of_range("rho is at least 0 and less than 1 here"));
+                return Err(level.out_of_range("rho must be at least 0 and less than 1 here"));
             }
-            Level::Mi(mi) if (0.0..=information(MOST_RHO, dim)).contains(&mi) => {
-                let (mut low, mut high) = (0.0, MOST_RHO);
-                for _ in 0..200 {
-                    let middle = 0.5 * (low + high);
-                    if information(middle, dim) < mi {
-                        low = middle;
-                    } else {
-                        high = middle;
-                    }
-                }
-                high
+            Level::Mi(mi) if (0.0..=information(MAX_RHO, dim)).contains(&mi) => {
+                let is_below = |rho: f64| information(rho, dim) < mi;
+                bisect((0.0, MAX_RHO), 200, arithmetic_mean, is_below).1
             }
             Level::Mi(_) => return Err(level.out_of_range("between 0 and about 10 nats here")),
             Level::Epsilon(_) | Level::Df(_) => {
-                return Err(level.not_for("dense-gaussian", "MI (nats) or rho"));
+                return Err(level.unsupported("dense-gaussian", "MI (nats) or rho"));
             }
         };
         Ok(DenseGaussian { dim, rho })
     }
 
-    /// v' C^-1 v of k components: (|v|^2 - rho (sum v)^2 / (1 + (k-1) rho)) / (1 - rho)
+    /// Returns v' C^-1 v of k components: (|v|^2 - rho (sum v)^2 / (1 + (k-1) rho)) / (1 - rho).
     fn quadratic(&self, values: impl Iterator<Item = f64> + Clone) -> f64 {
         let k = values.clone().count() as f64;
         let sum: f64 = values.clone().sum();
@@ -60,10 +55,10 @@ impl DenseGaussian {
 
 impl Distribution for DenseGaussian {
     fn draw(&self, rng: &mut Rng, x: &mut [f64], y: &mut [f64]) {
-        let common: f64 = StandardNormal.sample(rng);
+        let shared: f64 = StandardNormal.sample(rng);
         for value in x.iter_mut().chain(y) {
             let own: f64 = StandardNormal.sample(rng);
-            *value = self.rho.sqrt() * common + (1.0 - self.rho).sqrt() * own;
+            *value = self.rho.sqrt() * shared + (1.0 - self.rho).sqrt() * own;
         }
     }
 
@@ -77,8 +72,8 @@ impl Distribution for DenseGaussian {
 
     fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64 {
         let (x, y) = (x.iter().copied(), y.iter().copied());
-        let apart = self.quadratic(x.clone()) + self.quadratic(y.clone());
-        information(self.rho, self.dim) + 0.5 * (apart - self.quadratic(x.chain(y)))
+        let separate = self.quadratic(x.clone()) + self.quadratic(y.clone());
+        information(self.rho, self.dim) + 0.5 * (separate - self.quadratic(x.chain(y)))
     }
 }
 
@@ -87,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn information_matches_the_published_values() {
+    fn mutual_information_matches_the_published_values() {
         for (dim, mi) in [(2, 0.2939), (3, 0.4133), (5, 0.5928), (25, 1.2922), (50, 1.6243)] {
             let at = DenseGaussian::at(Level::Rho(0.5), dim).unwrap();
             assert!((at.mutual_information().0 - mi).abs() < 1e-4, "d = {dim}");

@@ -1,4 +1,4 @@
-//! Gaussian pairs, component by component.
+//! A Gaussian with correlated pairs of components.
 
 use super::{Distribution, Generator, Level};
 use crate::error::{Result, invalid};
@@ -7,16 +7,16 @@ use crate::nats::Nats;
 use crate::random::Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 
-/// d independent components with correlation rho: I = -d/2 ln(1 - rho^2). Further components, if
-/// there are any, are independent noise.
+/// d independent pairs of components with correlation rho: I = -d/2 ln(1 - rho^2). All further
+/// components are independent noise.
 ///
 /// Normalised, y = rho x + sqrt(1 - rho^2) n. As a channel, y = x + n with noise of variance
 /// (1 - rho^2) / rho^2: the same dependence, with y scaled by 1 / rho.
 pub(super) struct Gaussian {
-    /// The components that are correlated: the first of them.
+    /// The number d of correlated pairs, which are the first components.
     pairs: usize,
     rho: f64,
-    /// sqrt(1 - rho^2), kept apart: near rho = 1 it cannot be had from rho.
+    /// sqrt(1 - rho^2), stored separately because computing it from rho loses all digits near 1.
     noise: f64,
     channel: bool,
 }
@@ -37,12 +37,16 @@ impl Gaussian {
                 ((-exponent.exp_m1()).sqrt(), (exponent / 2.0).exp())
             }
             Level::Mi(_) => {
-                return Err(level.out_of_range("mutual information is finite and not negative"));
+                return Err(
+                    level.out_of_range("mutual information must be finite and not negative")
+                );
             }
             Level::Rho(rho) if rho.abs() < 1.0 => (rho, (1.0 - rho * rho).sqrt()),
-            Level::Rho(_) => return Err(level.out_of_range("rho lies strictly between -1 and 1")),
+            Level::Rho(_) => {
+                return Err(level.out_of_range("rho must lie strictly between -1 and 1"));
+            }
             Level::Epsilon(_) | Level::Df(_) => {
-                return Err(level.not_for("gaussian", "MI (nats) or rho"));
+                return Err(level.unsupported("gaussian", "MI (nats) or rho"));
             }
         };
         if noise < 1e-7 {
@@ -56,7 +60,7 @@ impl Gaussian {
         Ok(Gaussian { pairs, rho, noise, channel })
     }
 
-    /// What y is multiplied by after normalisation.
+    /// Returns the factor of the normalised y.
     fn scale(&self) -> f64 {
         if self.channel { 1.0 / self.rho } else { 1.0 }
     }
@@ -78,11 +82,11 @@ impl Distribution for Gaussian {
     }
 
     fn mutual_information(&self) -> Nats {
-        // Adding 0 turns the -0 of independence into 0.
+        // Adding 0 turns -0, the result for independent x and y, into 0.
         Nats(-(self.pairs as f64) * self.noise.ln() + 0.0)
     }
 
-    /// Each component: -ln sqrt(1 - rho^2) + y^2/2 - (y - rho x)^2 / (2 (1 - rho^2))
+    /// Sums -ln sqrt(1 - rho^2) + y^2/2 - (y - rho x)^2 / (2 (1 - rho^2)) over the pairs.
     fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64 {
         let scale = self.scale();
         let component = |(x, y): (&f64, &f64)| {
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_levels_are_refused() {
         for (level, words) in [
             (Level::Mi(-1.0), "not negative"),
             (Level::Mi(f64::NAN), "not negative"),

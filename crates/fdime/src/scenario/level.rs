@@ -1,11 +1,11 @@
-//! How dependent x and y are, in the words that suit the distribution.
+//! Levels: the strength of dependence between x and y.
 
 use crate::error::{Error, Result, invalid, unknown_name};
 use crate::message::Parameter;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// A point on a scenario's scale of dependence.
+/// The strength of dependence, as a parameter that the scenario supports.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Level {
@@ -29,7 +29,7 @@ impl Level {
         }
     }
 
-    fn of_kind(kind: &str, value: f64) -> Result<Self> {
+    fn new(kind: &str, value: f64) -> Result<Self> {
         match kind {
             "mi" => Ok(Level::Mi(value)),
             "rho" => Ok(Level::Rho(value)),
@@ -45,8 +45,8 @@ impl Level {
         }
     }
 
-    /// The error for a distribution that does not know this kind of level.
-    pub(super) fn not_for(self, scenario: &str, kinds: &str) -> Error {
+    /// Returns the error for a scenario that does not support this kind of level.
+    pub(super) fn unsupported(self, scenario: &str, kinds: &str) -> Error {
         Error::Incompatible {
             parameter: Parameter::Levels,
             value: self.to_string(),
@@ -55,7 +55,7 @@ impl Level {
         }
     }
 
-    /// The error for a value out of range.
+    /// Returns the error for a value out of range.
     pub(super) fn out_of_range(self, expected: &str) -> Error {
         invalid(Parameter::Levels, self, expected)
     }
@@ -78,7 +78,7 @@ impl FromStr for Level {
 fn parse_one(text: &str, default_kind: &str) -> Result<Level> {
     let (kind, number) = text.trim().split_once('=').unwrap_or((default_kind, text));
     match number.trim().parse() {
-        Ok(value) => Level::of_kind(kind.trim(), value),
+        Ok(value) => Level::new(kind.trim(), value),
         Err(_) => Err(invalid(
             Parameter::Levels,
             format!("'{text}'"),
@@ -87,8 +87,8 @@ fn parse_one(text: &str, default_kind: &str) -> Result<Level> {
     }
 }
 
-/// Levels separated by commas. A kind holds until the next one: `df=3,2,1`. Numbers without a kind
-/// are mutual information in nats.
+/// Parses levels separated by commas. A kind applies until the next one, as in `df=3,2,1`; numbers
+/// before the first kind are mutual information in nats.
 pub fn parse_levels(text: &str) -> Result<Vec<Level>> {
     let mut levels: Vec<Level> = Vec::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_holds_until_the_next() {
+    fn a_kind_applies_until_the_next() {
         assert_eq!(parse_levels("2,4").unwrap(), [Level::Mi(2.0), Level::Mi(4.0)]);
         assert_eq!(
             parse_levels("df=3,2,mi=1").unwrap(),

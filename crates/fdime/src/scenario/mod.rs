@@ -1,8 +1,8 @@
 //! Distributions whose mutual information is known exactly.
 //!
-//! A [`ScenarioPlan`] is a base distribution in some dimension, followed by maps of x and of y.
-//! Maps are one-to-one, and mutual information does not change under them:
-//! I(f(X); g(Y)) = I(X; Y). That is stated here, once, and nowhere else.
+//! A [`ScenarioPlan`] is a base distribution of some dimension, followed by maps of x and of y.
+//! The maps are one-to-one, so the mutual information is that of the base distribution:
+//! I(f(X); g(Y)) = I(X; Y).
 
 mod dense;
 mod gaussian;
@@ -24,63 +24,63 @@ use crate::random::Rng;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Something that pairs (x, y) can be drawn from.
+/// A source of pairs (x, y).
 pub trait PairSource: Send + Sync {
-    /// The dimensions of x and y.
+    /// Returns the dimensions of x and y.
     fn dims(&self) -> (usize, usize);
 
-    /// Draws rows until `x` and `y`, row-major, are full.
+    /// Fills `x` and `y`, both row-major, with drawn pairs.
     fn sample(&self, rng: &mut Rng, x: &mut [f32], y: &mut [f32]);
 }
 
-/// A base distribution at one level: sampler, exact mutual information and exact log ratio.
+/// A base distribution at one level, with its sampler, exact mutual information and log ratio.
 trait Distribution: Send + Sync {
     /// Draws one pair.
     fn draw(&self, rng: &mut Rng, x: &mut [f64], y: &mut [f64]);
 
-    /// I(X; Y)
+    /// Returns I(X; Y).
     fn mutual_information(&self) -> Nats;
 
-    /// ln p(x,y) / (p(x) p(y))
+    /// Returns ln p(x,y) / (p(x) p(y)).
     fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64;
 
-    /// What another device needs to know to draw pairs by itself.
+    /// Returns the parameters that another device needs to draw pairs.
     fn generator(&self) -> Generator;
 }
 
-/// A base distribution as plain numbers.
+/// The parameters of a base distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Generator {
     /// y = scale (rho x + noise n) in the first `pairs` components, y = n in the others.
     Gaussian { pairs: usize, rho: f64, noise: f64, scale: f64 },
     /// x uniform on (0, 1), y = x + uniform on (-epsilon, epsilon).
     Uniform { epsilon: f64 },
-    /// Normals over the root of a chi-squared / df that x and y share.
+    /// Normals divided by sqrt(w / df), with w chi-squared and shared by x and y.
     Student { df: f64 },
     /// sqrt(rho) z_0 + sqrt(1 - rho) z_i
     Dense { rho: f64 },
 }
 
-/// The base distributions.
+/// A base distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Base {
     /// Components (x_i, y_i) with correlation rho: y = rho x + sqrt(1 - rho^2) n.
     Gaussian,
-    /// A Gaussian channel: y = x + n, the noise's variance set by the level.
+    /// A Gaussian channel: y = x + n, with the variance of the noise set by the level.
     AdditiveGaussian,
     /// x uniform on (0, 1), y = x + uniform on (-epsilon, epsilon).
     Uniform,
-    /// (x, y) a multivariate Student distribution with identity dispersion.
+    /// (x, y) has a multivariate Student distribution with identity dispersion.
     Student,
-    /// A Gaussian in which every two components, of x or y, have correlation rho.
+    /// A Gaussian in which any two components of (x, y) have correlation rho.
     DenseGaussian,
     /// (x_1, y_1) and (x_2, y_2) have correlation rho; all other components are independent.
     TwoPairGaussian,
 }
 
 impl Base {
-    /// Every base distribution.
+    /// All base distributions.
     pub const ALL: [Base; 6] = [
         Base::Gaussian,
         Base::AdditiveGaussian,
@@ -90,7 +90,7 @@ impl Base {
         Base::TwoPairGaussian,
     ];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name used in plans.
     pub fn name(self) -> &'static str {
         match self {
             Base::Gaussian => "gaussian",
@@ -103,17 +103,46 @@ impl Base {
     }
 }
 
-/// A family of distributions; a [`Level`] picks one.
+/// Narrows an interval around a solution by `steps` bisections. `middle` returns a point between two
+/// numbers, `is_below` whether a number is below the solution.
+fn bisect(
+    (mut low, mut high): (f64, f64),
+    steps: usize,
+    middle: fn(f64, f64) -> f64,
+    is_below: impl Fn(f64) -> bool,
+) -> (f64, f64) {
+    for _ in 0..steps {
+        let middle = middle(low, high);
+        if is_below(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (low, high)
+}
+
+/// Returns the middle of two numbers.
+fn arithmetic_mean(low: f64, high: f64) -> f64 {
+    0.5 * (low + high)
+}
+
+/// Returns the middle of two positive numbers on a logarithmic scale.
+fn geometric_mean(low: f64, high: f64) -> f64 {
+    (low * high).sqrt()
+}
+
+/// A family of distributions; a [`Level`] selects one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioPlan {
-    /// Its name, such as `gaussian`, `cubic` or `student+asinh`.
+    /// The name, such as `gaussian`, `cubic` or `student+asinh`.
     pub name: ScenarioName,
-    /// The dimension of x and of y before any map.
+    /// The dimension of x and of y before the maps.
     pub dim: usize,
 }
 
-/// A base distribution and the maps that follow it.
+/// The name of a scenario: a base distribution and the maps that follow it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ScenarioName {
@@ -125,7 +154,7 @@ pub struct ScenarioName {
 /// Maps, in the order in which they are applied.
 type Maps = &'static [(Side, Map)];
 
-/// The paper's names for a Gaussian seen through maps, with a description of each.
+/// The paper's names for Gaussians followed by maps, with a description of each.
 const MAPPED: [(&str, Maps, &str); 4] = [
     ("cubic", &[(Side::Y, Map::Cube)], "Gaussian, then y^3"),
     ("half-cube", &[(Side::Both, Map::HalfCube)], "Gaussian, then sign(v) |v|^1.5 of x and y"),
@@ -138,7 +167,7 @@ const MAPPED: [(&str, Maps, &str); 4] = [
 ];
 
 impl ScenarioName {
-    /// Name and description of every named scenario.
+    /// Returns the name and description of every named scenario.
     pub fn table() -> Vec<(&'static str, &'static str)> {
         let bases = [
             (Base::Gaussian.name(), "y = rho x + sqrt(1 - rho^2) n; levels: MI, rho"),
@@ -161,7 +190,7 @@ impl ScenarioName {
 impl FromStr for ScenarioName {
     type Err = Error;
 
-    /// A scenario of the table, then any number of `+MAP`, `+x:MAP` or `+y:MAP`.
+    /// Parses a name of the table, followed by any number of `+MAP`, `+x:MAP` or `+y:MAP`.
     fn from_str(name: &str) -> Result<Self> {
         let mut parts = name.split('+');
         let first = parts.next().unwrap_or_default();
@@ -201,27 +230,31 @@ impl From<ScenarioName> for String {
 }
 
 impl ScenarioPlan {
-    /// A scenario of the table in dimension `dim`.
+    /// Creates the plan of a scenario by its name.
     pub fn new(name: &str, dim: usize) -> Result<Self> {
         Ok(ScenarioPlan { name: name.parse()?, dim })
     }
 
-    /// The levels of the paper's staircase for this scenario.
+    /// Returns the levels of the paper's staircase for this scenario.
     pub fn default_levels(&self) -> Vec<Level> {
-        let rolled = self.name.maps.iter().any(|(_, map)| *map == Map::SwissRoll);
+        let is_swiss_roll = self.name.maps.iter().any(|(_, map)| *map == Map::SwissRoll);
         match self.name.base {
             Base::Uniform => [2.0, 1.0, 0.5, 0.1, 0.05].map(Level::Epsilon).to_vec(),
             Base::Student => [3.0, 2.0, 1.0].map(Level::Df).to_vec(),
             Base::DenseGaussian => [0.2, 0.5, 0.8].map(Level::Rho).to_vec(),
-            _ if rolled => [0.8, 2.0, 3.0].map(Level::Mi).to_vec(),
+            _ if is_swiss_roll => [0.8, 2.0, 3.0].map(Level::Mi).to_vec(),
             _ => [2.0, 4.0, 6.0, 8.0, 10.0].map(Level::Mi).to_vec(),
         }
     }
 
-    /// The distribution at a level.
+    /// Creates the distribution at a level; fails if the scenario does not support the level.
     pub fn at(&self, level: Level) -> Result<Scenario> {
         if !(1..=100_000).contains(&self.dim) {
-            return Err(invalid(Parameter::Dim, self.dim, "a dimension lies between 1 and 100000"));
+            return Err(invalid(
+                Parameter::Dim,
+                self.dim,
+                "the dimension must lie between 1 and 100000",
+            ));
         }
         let base: Box<dyn Distribution> = match self.name.base {
             Base::Gaussian => Box::new(gaussian::Gaussian::at(level, self.dim, self.dim, false)?),
@@ -264,12 +297,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The exact I(X; Y), that of the base distribution.
+    /// Returns the exact I(X; Y), which is that of the base distribution.
     pub fn mutual_information(&self) -> Nats {
         self.base.mutual_information()
     }
 
-    /// Draws one pair and returns its exact log ratio. `x` and `y` are overwritten.
+    /// Draws one pair into `x` and `y`, and returns its exact log ratio.
     pub fn draw(&self, rng: &mut Rng, x: &mut Vec<f64>, y: &mut Vec<f64>) -> f64 {
         x.clear();
         x.resize(self.dim, 0.0);
@@ -281,15 +314,14 @@ impl Scenario {
         self.y_maps.iter().for_each(|map| map.apply(y));
         log_ratio
     }
-}
 
-impl Scenario {
-    /// How another device draws pairs: the base distribution, its dimension, the maps of x and of y.
+    /// Returns what another device needs to draw pairs: the base distribution, its dimension, and the
+    /// maps of x and of y.
     pub(crate) fn generator(&self) -> (Generator, usize, &[Map], &[Map]) {
         (self.base.generator(), self.dim, &self.x_maps, &self.y_maps)
     }
 
-    /// Draws a table: columns x1, x2, ... and y1, y2, ...
+    /// Draws a table with the columns x1, x2, ... and y1, y2, ...
     pub fn table(&self, rng: &mut Rng, rows: usize) -> (Vec<Column>, Vec<Column>) {
         let empty = |dim: usize| vec![Vec::with_capacity(rows); dim];
         let (mut x, mut y) = (empty(self.x_dim), empty(self.y_dim));
@@ -347,8 +379,8 @@ mod tests {
         (mean, values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0))
     }
 
-    /// The mean of the exact log ratio is the stated mutual information: within 4.5 standard
-    /// errors for each of some 40 settings (two-sided alpha of about 3e-4 over all, fixed seed).
+    /// The mean of the exact log ratio is the stated mutual information, within 4.5 standard errors
+    /// in each of about 40 settings (two-sided alpha of about 3e-4 in total, fixed seed).
     #[test]
     fn the_mean_log_ratio_is_the_stated_mutual_information() {
         for (name, _) in ScenarioName::table() {
@@ -373,7 +405,7 @@ mod tests {
     /// Lemma 4.2: the variance of the mean of M log ratios of Gaussians is d rho^2 / M. Over 4,000
     /// means of M = 25 the sample variance is within 4.5 sqrt(2/4000) = 10% (alpha of about 1e-5).
     #[test]
-    fn variance_of_the_mean_log_ratio_follows_the_lemma() {
+    fn variance_of_the_mean_log_ratio_follows_lemma_4_2() {
         let (d, rho, m) = (4, 0.8, 25);
         let plan = ScenarioPlan::new("gaussian", d).unwrap();
         let values = log_ratios(&plan, Level::Rho(rho), 4_000 * m);
@@ -407,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_swiss_roll_lies_in_the_plane_and_takes_one_dimension() {
+    fn the_swiss_roll_maps_one_dimension_to_two() {
         let scenario = ScenarioPlan::new("swiss-roll", 1).unwrap().at(Level::Mi(2.0)).unwrap();
         assert_eq!(scenario.dims(), (2, 1));
         let error = ScenarioPlan::new("swiss-roll", 5).unwrap().at(Level::Mi(2.0)).err().unwrap();
@@ -415,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked_and_kept() {
+    fn names_are_checked_and_round_trip() {
         for (name, _) in ScenarioName::table() {
             assert_eq!(name.parse::<ScenarioName>().unwrap().to_string(), name);
         }

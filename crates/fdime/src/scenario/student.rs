@@ -1,6 +1,6 @@
 //! The multivariate Student distribution.
 
-use super::{Distribution, Generator, Level};
+use super::{Distribution, Generator, Level, bisect, geometric_mean};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -15,8 +15,7 @@ pub(super) struct Student {
     chi_squared: ChiSquared<f64>,
 }
 
-/// With s(n) = (v+n)/2 psi((v+n)/2) - ln G((v+n)/2):
-/// I = s(dx) + s(dy) - s(dx+dy) - s(0)
+/// Returns I = s(dx) + s(dy) - s(dx+dy) - s(0) with s(n) = (v+n)/2 psi((v+n)/2) - ln G((v+n)/2).
 fn information(df: f64, dim: usize) -> f64 {
     let s = |n: usize| {
         let half = (df + n as f64) / 2.0;
@@ -25,49 +24,42 @@ fn information(df: f64, dim: usize) -> f64 {
     2.0 * s(dim) - s(2 * dim) - s(0)
 }
 
-/// With fewer, samples leave the range of single precision now and then.
-const FEWEST_DF: f64 = 0.3;
-const MOST_DF: f64 = 1e4;
+/// With fewer degrees of freedom, some samples overflow single precision.
+const MIN_DF: f64 = 0.3;
+const MAX_DF: f64 = 1e4;
 
-/// The degrees of freedom with this information, which falls as they grow.
-fn df_of(level: Level, information_wanted: f64, dim: usize) -> Result<f64> {
-    let (mut low, mut high) = (FEWEST_DF, MOST_DF);
-    if information_wanted > information(low, dim) || information_wanted < information(high, dim) {
+/// Returns the degrees of freedom at which the mutual information, a decreasing function of them, is
+/// `target`. Fails if there are none in range.
+fn solve_df(level: Level, target: f64, dim: usize) -> Result<f64> {
+    let (min_mi, max_mi) = (information(MAX_DF, dim), information(MIN_DF, dim));
+    if target > max_mi || target < min_mi {
         return Err(level.out_of_range(&format!(
-            "a Student distribution of this dim has between {:.4} and {:.4} nats",
-            information(high, dim),
-            information(low, dim)
+            "a Student distribution of this dim has between {min_mi:.4} and {max_mi:.4} nats"
         )));
     }
-    for _ in 0..200 {
-        let middle = (low * high).sqrt();
-        if information(middle, dim) > information_wanted {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(high)
+    Ok(bisect((MIN_DF, MAX_DF), 200, geometric_mean, |df| information(df, dim) > target).1)
 }
 
 impl Student {
     pub(super) fn at(level: Level, dim: usize) -> Result<Self> {
         let df = match level {
-            Level::Df(df) if (FEWEST_DF..=MOST_DF).contains(&df) => df,
+            Level::Df(df) if (MIN_DF..=MAX_DF).contains(&df) => df,
             Level::Df(_) => {
-                return Err(level.out_of_range("degrees of freedom lie between 0.3 and 10000"));
+                return Err(level.out_of_range("degrees of freedom must lie between 0.3 and 10000"));
             }
-            Level::Mi(mi) if mi > 0.0 && mi.is_finite() => df_of(level, mi, dim)?,
+            Level::Mi(mi) if mi > 0.0 && mi.is_finite() => solve_df(level, mi, dim)?,
             Level::Mi(_) => {
-                return Err(level.out_of_range("mutual information is finite and positive here"));
+                return Err(
+                    level.out_of_range("mutual information must be finite and positive here")
+                );
             }
             Level::Rho(_) | Level::Epsilon(_) => {
-                return Err(level.not_for("student", "MI (nats) or df"));
+                return Err(level.unsupported("student", "MI (nats) or df"));
             }
         };
         match ChiSquared::new(df) {
             Ok(chi_squared) => Ok(Student { dim, df, chi_squared }),
-            Err(_) => Err(level.out_of_range("degrees of freedom are positive")),
+            Err(_) => Err(level.out_of_range("degrees of freedom must be positive")),
         }
     }
 }
@@ -89,8 +81,8 @@ impl Distribution for Student {
         Nats(information(self.df, self.dim))
     }
 
-    /// ln p(n-dim. v) = ln G((v+n)/2) - ln G(v/2) - n/2 ln(v pi) - (v+n)/2 ln(1 + |v|^2/v); in the
-    /// ratio the terms in ln(v pi) cancel.
+    /// For z in n dimensions, ln p(z) = ln G((v+n)/2) - ln G(v/2) - n/2 ln(v pi) -
+    /// (v+n)/2 ln(1 + |z|^2/v). The terms in ln(v pi) cancel in the ratio.
     fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64 {
         let (v, d) = (self.df, self.dim as f64);
         let square = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
@@ -116,13 +108,13 @@ mod tests {
             (2, 2.0, 0.1931),
         ] {
             assert!((information(df, dim) - expected).abs() < 1e-4, "d={dim} df={df}");
-            let inverted = df_of(Level::Mi(0.0), information(df, dim), dim).unwrap();
+            let inverted = solve_df(Level::Mi(0.0), information(df, dim), dim).unwrap();
             assert!((inverted / df - 1.0).abs() < 1e-6, "d={dim} df={df}");
         }
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_levels_are_refused() {
         for level in
             [Level::Df(0.0), Level::Df(-1.0), Level::Mi(0.0), Level::Mi(100.0), Level::Rho(0.5)]
         {

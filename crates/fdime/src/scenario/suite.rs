@@ -4,7 +4,7 @@
 use super::{Level, Scenario, ScenarioPlan};
 use crate::error::Result;
 
-/// A scenario at a level, under a name.
+/// A named scenario at one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteTask {
     /// The task's name.
@@ -21,13 +21,13 @@ impl SuiteTask {
         Ok(SuiteTask { name: format!("{name}-{dim}x{dim}"), plan, level })
     }
 
-    /// The distribution.
+    /// Creates the distribution.
     pub fn scenario(&self) -> Result<Scenario> {
         self.plan.at(self.level)
     }
 }
 
-/// The tasks.
+/// Returns the tasks.
 pub fn bmi_suite() -> Result<Vec<SuiteTask>> {
     let mut tasks = Vec::new();
     let mut add = |name: &str, scenario: &str, dim: usize, level: Level| -> Result<()> {
@@ -79,7 +79,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn forty_tasks_with_the_published_information() {
+    fn forty_tasks_have_the_published_mutual_information() {
         let tasks = bmi_suite().unwrap();
         let names: BTreeSet<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!((tasks.len(), names.len()), (40, 40));

@@ -1,23 +1,24 @@
 //! One-to-one maps of x or y.
 
+use super::{arithmetic_mean, bisect};
 use crate::error::{Error, Result, unknown_name};
 use crate::message::Parameter;
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
 
-/// What a map is applied to.
+/// The variables that a map is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// x alone.
+    /// x only.
     X,
-    /// y alone.
+    /// y only.
     Y,
     /// x and y.
     Both,
 }
 
-/// A map; all but the swiss roll act on each component.
+/// A map. All but the Swiss roll and the spirals act on each component separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Map {
@@ -27,10 +28,10 @@ pub enum Map {
     HalfCube,
     /// asinh v: shorter tails
     Asinh,
-    /// Phi(v): a standard normal becomes uniform. In single precision everything beyond 5.4 becomes
-    /// 1, so after a distribution with heavy tails information is lost
+    /// Phi(v): a standard normal becomes uniform. In single precision all values above 5.4 become 1,
+    /// so information is lost if the tails are heavy
     NormalCdf,
-    /// u in (0,1) to (t cos t, t sin t)/21 with t = 3 pi/2 (1 + 2u): from the line into the plane
+    /// (t cos t, t sin t)/21 with t = 3 pi/2 (1 + 2v) and v in (0, 1): from the line into the plane
     SwissRoll,
     /// v + .4 sin v + .2 sin(1.7 v + 1) + .03 sin(3.3 v - 2.5)
     Wiggle1,
@@ -40,14 +41,14 @@ pub enum Map {
     Bimodal1,
     /// A standard normal becomes the mixture .5 N(-1, 1) + .5 N(3, 1)
     Bimodal2,
-    /// Turns components 1 and 2 by the angle |v|^2 / d
+    /// Rotates components 1 and 2 by the angle |v|^2 / d
     Spiral12,
-    /// Turns components 2 and 3 by the angle |v|^2 / d
+    /// Rotates components 2 and 3 by the angle |v|^2 / d
     Spiral23,
 }
 
 impl Map {
-    /// Every map.
+    /// All maps.
     pub const ALL: [Map; 11] = [
         Map::Cube,
         Map::HalfCube,
@@ -62,7 +63,7 @@ impl Map {
         Map::Spiral23,
     ];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name used in plans.
     pub fn name(self) -> &'static str {
         match self {
             Map::Cube => "cube",
@@ -113,28 +114,25 @@ fn normal_cdf(v: f64) -> f64 {
     0.5 * erfc(-v * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The value that the mixture of unit normals (weight, mean) stays below with probability Phi(v),
-/// found by bisection: one of the components at v is below it, one above. In the upper half both
-/// sides are turned round, since probabilities near 0 are precise and those near 1 are not.
+/// Returns the quantile at probability Phi(v) of a mixture of unit normals (weight, mean). It is
+/// found by bisection between the quantiles of the two components. For v > 0 the upper tail is used,
+/// since probabilities near 0 are more precise than those near 1.
 fn mixture_quantile(v: f64, parts: [(f64, f64); 2]) -> f64 {
-    let side = if v > 0.0 { -1.0 } else { 1.0 };
-    let wanted = normal_cdf(side * v);
+    let sign = if v > 0.0 { -1.0 } else { 1.0 };
+    let target = normal_cdf(sign * v);
     let [(_, first), (_, second)] = parts;
-    let (mut low, mut high) = (v + first.min(second), v + first.max(second));
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        let below: f64 =
-            parts.iter().map(|(weight, mean)| weight * normal_cdf(side * (middle - mean))).sum();
-        if (below < wanted) == (side > 0.0) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
+    let bounds = (v + first.min(second), v + first.max(second));
+    let is_below = |u: f64| {
+        let tail: f64 =
+            parts.iter().map(|(weight, mean)| weight * normal_cdf(sign * (u - mean))).sum();
+        (tail < target) == (sign > 0.0)
+    };
+    let (low, high) = bisect(bounds, 60, arithmetic_mean, is_below);
+    arithmetic_mean(low, high)
 }
 
-/// Turns components `first` and `first + 1` by the angle |v|^2 / d, which the turn keeps.
+/// Rotates components `first` and `first + 1` by the angle |v|^2 / d. The rotation preserves |v|, so
+/// it can be inverted.
 fn spiral(row: &mut [f64], first: usize) {
     let angle = row.iter().map(|v| v * v).sum::<f64>() / row.len() as f64;
     let (sin, cos) = angle.sin_cos();
@@ -143,7 +141,7 @@ fn spiral(row: &mut [f64], first: usize) {
     row[first + 1] = sin * a + cos * b;
 }
 
-/// The dimension after the maps.
+/// Returns the dimension after the maps; fails if a map needs another dimension.
 pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
     for map in maps {
         let needed = match map {
@@ -156,7 +154,8 @@ pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
                 parameter: Parameter::Dim,
                 value: dim.to_string(),
                 other: format!("map {}", map.name()).into(),
-                reason: format!("it turns components of a plane; use dim {needed} or more").into(),
+                reason: format!("it rotates components of a plane; use dim {needed} or more")
+                    .into(),
             });
         }
         if *map == Map::SwissRoll {
@@ -174,7 +173,7 @@ pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
     Ok(dim)
 }
 
-/// `MAP`, `x:MAP` or `y:MAP`
+/// Parses `MAP`, `x:MAP` or `y:MAP`.
 pub(super) fn parse(text: &str) -> Result<(Side, Map)> {
     let (side, name) = match text.split_once(':') {
         Some(("x", name)) => (Side::X, name),
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn bimodal_maps_give_the_mixtures_quantiles() {
+    fn bimodal_maps_return_quantiles_of_the_mixture() {
         for v in [-6.0, -1.0, 0.3, 2.0, 6.0] {
             let u = applied(Map::Bimodal1, v)[0];
             let back = 0.3 * normal_cdf(-u) + 0.7 * normal_cdf(5.0 - u);
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn spirals_turn_and_keep_the_length() {
+    fn spirals_rotate_and_preserve_the_norm() {
         let mut row = vec![1.0, 2.0, 3.0];
         Map::Spiral23.apply(&mut row);
         let angle = 14.0f64 / 3.0;

@@ -1,62 +1,57 @@
 //! Additive uniform noise.
 
-use super::{Distribution, Generator, Level};
+use super::{Distribution, Generator, Level, bisect, geometric_mean};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::random::Rng;
 use rand::RngExt;
 
-/// Each component: X ~ U(0,1), Y = X + U(-e, e);
+/// Independent components X ~ U(0,1), Y = X + U(-e, e). The mutual information of one component is
 /// I = e - ln(2e) for e <= 1/2, else 1/(4e).
 pub(super) struct Uniform {
     dim: usize,
     epsilon: f64,
 }
 
-/// The widest noise; there is next to no information left.
-const WIDEST: f64 = 1e6;
+/// The maximum noise, at which the mutual information is almost 0.
+const MAX_EPSILON: f64 = 1e6;
 
-/// I of one component.
+/// Returns the mutual information of one component.
 fn information(epsilon: f64) -> f64 {
     if epsilon <= 0.5 { epsilon - (2.0 * epsilon).ln() } else { 0.25 / epsilon }
 }
 
-/// The epsilon with this information; it falls from infinity to 0 as epsilon grows.
-fn epsilon_of(information_wanted: f64) -> f64 {
-    if information_wanted <= 0.5 {
-        return 0.25 / information_wanted;
+/// Returns the epsilon at which one component has this mutual information, which decreases from
+/// infinity to 0 as epsilon grows.
+fn solve_epsilon(target: f64) -> f64 {
+    if target <= 0.5 {
+        return 0.25 / target;
     }
-    // e - ln(2e) = I has its root between e^{-I}/2 (where e = 0 is left out) and 1/2.
-    let (mut low, mut high) = (0.5 * (-information_wanted).exp(), 0.5);
-    for _ in 0..200 {
-        let middle = (low * high).sqrt();
-        if information(middle) > information_wanted {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
+    // e - ln(2e) = I has its root between e^{-I}/2, the root of -ln(2e) = I, and 1/2.
+    let bounds = (0.5 * (-target).exp(), 0.5);
+    bisect(bounds, 200, geometric_mean, |epsilon| information(epsilon) > target).1
 }
 
 impl Uniform {
     pub(super) fn at(level: Level, dim: usize) -> Result<Self> {
         let epsilon = match level {
-            Level::Epsilon(epsilon) if epsilon > 0.0 && epsilon <= WIDEST => epsilon,
+            Level::Epsilon(epsilon) if epsilon > 0.0 && epsilon <= MAX_EPSILON => epsilon,
             Level::Epsilon(_) => {
-                return Err(level.out_of_range("epsilon is positive and at most a million"));
+                return Err(level.out_of_range("epsilon must be positive and at most a million"));
             }
-            // Beyond 14 nats a component, epsilon is below what single precision can tell.
-            Level::Mi(mi) if mi >= information(WIDEST) * dim as f64 && mi <= 14.0 * dim as f64 => {
-                epsilon_of(mi / dim as f64)
+            // Above 14 nats per component, epsilon is below the resolution of single precision.
+            Level::Mi(mi)
+                if mi >= information(MAX_EPSILON) * dim as f64 && mi <= 14.0 * dim as f64 =>
+            {
+                solve_epsilon(mi / dim as f64)
             }
             Level::Mi(_) => {
                 return Err(level.out_of_range(
-                    "here mutual information lies between 2.5e-7 and 14 nats for each dimension",
+                    "mutual information must lie between 2.5e-7 and 14 nats per dimension here",
                 ));
             }
             Level::Rho(_) | Level::Df(_) => {
-                return Err(level.not_for("uniform", "MI (nats) or eps"));
+                return Err(level.unsupported("uniform", "MI (nats) or eps"));
             }
         };
         if epsilon < 1e-6 {
@@ -84,7 +79,7 @@ impl Distribution for Uniform {
         Nats(self.dim as f64 * information(self.epsilon))
     }
 
-    /// p(y|x) = 1/(2e); p(y) = (length of x in (0,1) within e of y) / (2e)
+    /// p(y|x) = 1/(2e) and p(y) = overlap/(2e), with the overlap of (y-e, y+e) and (0, 1).
     fn log_ratio(&self, _x: &[f64], y: &[f64]) -> f64 {
         y.iter()
             .map(|y| {
@@ -105,12 +100,15 @@ mod tests {
         assert!((mi(0.1) - 1.7094).abs() < 1e-4);
         assert!((mi(0.75) - 0.3333).abs() < 1e-4);
         for epsilon in [2.0, 0.5, 0.4999, 0.1, 0.001] {
-            assert!((epsilon_of(information(epsilon)) / epsilon - 1.0).abs() < 1e-9, "{epsilon}");
+            assert!(
+                (solve_epsilon(information(epsilon)) / epsilon - 1.0).abs() < 1e-9,
+                "{epsilon}"
+            );
         }
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_levels_are_refused() {
         for level in [
             Level::Epsilon(0.0),
             Level::Epsilon(-1.0),
