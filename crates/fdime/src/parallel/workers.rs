@@ -1,210 +1,106 @@
 //! A few threads that stay ready between the phases of a training step.
 //!
 //! A small step takes a third of a millisecond and has two or three parallel phases, so waking
-//! sleeping threads for each would cost a good part of it. Here idle threads spin for a bounded
-//! time and only then sleep (the caller, who waits for work in progress, yields instead): a phase that follows soon starts at once, and a machine shared with
-//! other work is not kept busy for nothing. Each thread begins with its own share of the tasks, the
-//! same share in every step, so that it finds their data in its own cache; when it is through, it
-//! helps with the others'.
+//! sleeping threads for each phase would cost a good part of it. Idle threads therefore spin for a
+//! bounded time before they sleep: a phase that follows soon starts immediately, and a machine
+//! shared with other work is not kept busy. Each thread begins with its own share of the tasks, the
+//! same share in every step, so that it finds their data in its own cache; then it helps with the
+//! shares of the others.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+mod pool;
+
+/// The primitives of `pool`. The loom test supplies its own.
+mod sync {
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(super) use std::thread::yield_now;
+
+    /// [`std::cell::UnsafeCell`] with the interface of loom's.
+    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        pub(super) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        pub(super) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+use pool::{Job, MAX_TASKS, Pool};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long an idle thread spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// A job: a function of (worker, task) and a number of tasks.
-type Job<'a> = &'a (dyn Fn(usize, usize) + Sync);
-
-/// Runs the tasks of one job at a time on a fixed set of threads, the caller's included.
+/// Runs the tasks of one job at a time on a fixed set of threads, including the caller's.
 pub struct Workers {
-    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Shared {
-    /// Tasks in the job (upper half) and one bit for every task still to be claimed (lower half).
-    /// One word, so that a claim can only succeed for the job that is really there.
-    state: AtomicU64,
-    /// The job behind `state`; read only by a thread that has claimed one of its tasks.
-    job: JobSlot,
-    finished: AtomicUsize,
-    panicked: Mutex<Option<Box<dyn std::any::Any + Send>>>,
-    stop: AtomicBool,
-    sleepers: AtomicUsize,
-    lock: Mutex<()>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct JobSlot(std::cell::UnsafeCell<Option<Job<'static>>>);
-
-// SAFETY: the slot is written only by `run`, between jobs, when no task is claimed or left to
-// claim, and read only by holders of a claimed task, which `run` waits for; the claim (acquire)
-// orders the read after the write (released with `state`).
-unsafe impl Sync for JobSlot {}
-
-/// The most tasks a job can have.
-const MOST_TASKS: usize = 32;
-
-/// Task numbers `from..to` as bits.
-fn bits(from: usize, to: usize) -> u64 {
-    (1 << to) - (1 << from)
-}
-
-impl Shared {
-    /// Takes a task of the current job, if one is left: the first of the worker's own share, or
-    /// else the last of anybody's.
-    fn claim(&self, worker: usize, workers: usize) -> Option<usize> {
-        let mut state = self.state.load(Ordering::Acquire);
-        loop {
-            let open = state & bits(0, MOST_TASKS);
-            if open == 0 {
-                return None;
-            }
-            let tasks = (state >> 32) as usize;
-            let own = open & bits(tasks * worker / workers, tasks * (worker + 1) / workers);
-            let task = if own != 0 { own.trailing_zeros() } else { open.ilog2() };
-            match self.state.compare_exchange_weak(
-                state,
-                state & !(1 << task),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(task as usize),
-                Err(now) => state = now,
-            }
-        }
-    }
-
-    /// Works on the current job until none of its tasks is left to claim.
-    fn work(&self, worker: usize, workers: usize) {
-        while let Some(task) = self.claim(worker, workers) {
-            // SAFETY: this thread holds a claimed, unfinished task, so the job is alive and the
-            // slot is not being written (see JobSlot).
-            let job = unsafe { *self.job.0.get() };
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                if let Some(job) = job {
-                    job(worker, task);
-                }
-            }));
-            if let Err(panic) = outcome {
-                let mut slot = self.panicked.lock().unwrap_or_else(|e| e.into_inner());
-                slot.get_or_insert(panic);
-            }
-            self.finished.fetch_add(1, Ordering::Release);
-        }
-    }
-
-    fn has_work(&self) -> bool {
-        self.state.load(Ordering::SeqCst) & bits(0, MOST_TASKS) != 0
-    }
-
-    fn thread_loop(&self, worker: usize, workers: usize) {
-        loop {
-            let idle_since = Instant::now();
-            while !self.has_work() {
-                if self.stop.load(Ordering::SeqCst) {
-                    return;
-                }
-                if idle_since.elapsed() < SPIN {
-                    for _ in 0..32 {
-                        std::hint::spin_loop();
-                    }
-                } else {
-                    self.sleep();
-                }
-            }
-            self.work(worker, workers);
-        }
-    }
-
-    fn sleep(&self) {
-        let mut guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-        // Announced before the last look at the state: `run` changes the state before it looks
-        // for sleepers, so one of the two always sees the other.
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        while !self.has_work() && !self.stop.load(Ordering::SeqCst) {
-            guard = self.wake.wait(guard).unwrap_or_else(|e| e.into_inner());
-        }
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn wake_sleepers(&self) {
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
-            let _guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-            self.wake.notify_all();
-        }
-    }
-}
-
 impl Workers {
-    /// As many threads as asked for, the caller's included: at least one, and no more than could
-    /// ever find a task.
+    /// Starts `threads - 1` threads beside the caller's: at least none, and at most as many as
+    /// there can be tasks.
     pub fn new(threads: usize) -> Self {
-        let shared = Arc::new(Shared::default());
-        let workers = threads.clamp(1, MOST_TASKS);
+        let workers = threads.clamp(1, MAX_TASKS);
+        let pool = Arc::new(Pool::new(workers));
         let threads = (1..workers)
             .map(|worker| {
-                let shared = Arc::clone(&shared);
-                std::thread::spawn(move || shared.thread_loop(worker, workers))
+                let pool = Arc::clone(&pool);
+                std::thread::spawn(move || serve(&pool, worker))
             })
             .collect();
-        Workers { shared, threads }
+        Workers { pool, threads }
     }
 
-    /// The number of threads.
+    /// Returns the number of threads, including the caller's.
     pub fn count(&self) -> usize {
         self.threads.len() + 1
     }
 
-    /// Calls `job(worker, task)` once for every task, of which there are at most 32; `worker` < [`count`](Self::count) tells the
-    /// threads apart. Returns when all are done; a panic in a task is raised here.
+    /// Calls `job(worker, task)` once for every task, of which there are at most [`MAX_TASKS`];
+    /// `worker` < [`count`](Self::count) identifies the thread. Returns when all tasks are
+    /// finished; a panic in a task is resumed here.
     fn run(&mut self, tasks: usize, job: Job<'_>) {
         if self.threads.is_empty() || tasks <= 1 {
             (0..tasks).for_each(|task| job(0, task));
+        } else {
+            // SAFETY: `&mut self` keeps calls from overlapping.
+            unsafe { self.pool.run(tasks, job) }
+        }
+    }
+}
+
+/// Works on the jobs of the pool until it stops.
+fn serve(pool: &Pool, worker: usize) {
+    loop {
+        let idle_since = Instant::now();
+        let spin = || {
+            (0..32).for_each(|_| std::hint::spin_loop());
+            idle_since.elapsed() < SPIN
+        };
+        if !pool.wait_for_work(spin) {
             return;
         }
-        let shared = &*self.shared;
-        assert!(tasks <= MOST_TASKS, "{tasks} tasks");
-        // SAFETY: only the lifetime is changed. No thread holds the job after this call: it waits
-        // below until every task is finished, and then no further task can be claimed.
-        let job: Job<'static> = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
-        shared.finished.store(0, Ordering::Relaxed);
-        // SAFETY: the last job is over (`&mut self`, and `run` waits), so nobody reads the slot.
-        unsafe { *shared.job.0.get() = Some(job) };
-        shared.state.store((tasks as u64) << 32 | bits(0, tasks), Ordering::SeqCst);
-        shared.wake_sleepers();
-        shared.work(0, self.count());
-        let mut spins = 0u32;
-        while shared.finished.load(Ordering::Acquire) < tasks {
-            spins += 1;
-            if spins.is_multiple_of(4096) {
-                // The other thread has lost its core: give ours up instead of burning it.
-                std::thread::yield_now();
-            } else {
-                std::hint::spin_loop();
-            }
-        }
-        let panic = shared.panicked.lock().unwrap_or_else(|e| e.into_inner()).take();
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
+        pool.work(worker);
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
-        let guard = self.shared.lock.lock().unwrap_or_else(|e| e.into_inner());
-        self.shared.wake.notify_all();
-        drop(guard);
+        self.pool.stop();
         for thread in self.threads.drain(..) {
-            // A worker cannot fail: panics of tasks are caught and raised in `run`.
+            // A thread cannot fail: panics of tasks are caught and resumed in `run`.
             let _ = thread.join();
         }
     }
@@ -216,8 +112,8 @@ struct Shareable<T> {
     len: usize,
 }
 
-// SAFETY: elements are reached only through the unsafe `element` and `block`, whose callers see to
-// it that no two threads hold the same one; T: Send lets an element be used on another thread.
+// SAFETY: elements are reached only through the unsafe `element` and `block`, whose callers ensure
+// that no two threads hold the same one; T: Send lets an element be used on another thread.
 unsafe impl<T: Send> Sync for Shareable<T> {}
 
 impl<T> Shareable<T> {
@@ -226,30 +122,31 @@ impl<T> Shareable<T> {
     }
 
     /// # Safety
-    /// While the slice is borrowed by `new`'s caller, nobody else holds element `index`.
+    /// The slice passed to `new` is still borrowed, and nobody else holds element `index`.
     #[allow(clippy::mut_from_ref)]
     unsafe fn element(&self, index: usize) -> &mut T {
         assert!(index < self.len);
-        // SAFETY: in bounds, and exclusive by the caller's promise.
+        // SAFETY: in bounds, and exclusive by the contract.
         unsafe { &mut *self.data.add(index) }
     }
 
-    /// The `index`-th run of `size` elements; the last may be shorter.
+    /// Returns the `index`-th block of `size` elements; the last one may be shorter.
     ///
     /// # Safety
-    /// While the slice is borrowed by `new`'s caller, nobody else holds block `index`.
+    /// The slice passed to `new` is still borrowed, all callers use the same `size`, and nobody
+    /// else holds block `index`.
     #[allow(clippy::mut_from_ref)]
     unsafe fn block(&self, index: usize, size: usize) -> &mut [T] {
         let start = (index * size).min(self.len);
         let len = size.min(self.len - start);
-        // SAFETY: in bounds; blocks of one size do not overlap; exclusive by the caller's promise.
+        // SAFETY: in bounds; blocks of one size do not overlap; exclusive by the contract.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(start), len) }
     }
 }
 
 impl Workers {
-    /// Calls `f(index, item, other, scratch)` for every item with the other of the same index and
-    /// the scratch memory of the thread it runs on. `scratch` holds one entry for every thread.
+    /// Calls `f(index, items[index], others[index], scratch)` for every index. `scratch` holds one
+    /// entry for every thread; `f` gets that of the thread it runs on.
     pub(crate) fn for_each<A: Send, B: Send, S: Send>(
         &mut self,
         items: &mut [A],
@@ -259,7 +156,7 @@ impl Workers {
     ) {
         assert!(items.len() == others.len() && scratch.len() >= self.count());
         let count = items.len();
-        let tasks = count.min(MOST_TASKS);
+        let tasks = count.min(MAX_TASKS);
         let (items, others) = (Shareable::new(items), Shareable::new(others));
         let scratch = Shareable::new(scratch);
         self.run(tasks, &|worker, task| {
@@ -274,8 +171,8 @@ impl Workers {
         });
     }
 
-    /// Calls `f(index, left block, right block)` for the runs of `left_size` and `right_size`
-    /// elements that the two slices are cut into.
+    /// Splits the two slices into blocks of `left_size` and `right_size` elements and calls
+    /// `f(index, left block, right block)` for every index.
     pub(crate) fn for_each_block<A: Send, B: Send>(
         &mut self,
         (left, left_size): (&mut [A], usize),
@@ -284,7 +181,7 @@ impl Workers {
     ) {
         let blocks = left.len().div_ceil(left_size);
         assert_eq!(blocks, right.len().div_ceil(right_size));
-        let tasks = blocks.min(MOST_TASKS);
+        let tasks = blocks.min(MAX_TASKS);
         let (left, right) = (Shareable::new(left), Shareable::new(right));
         self.run(tasks, &|_, task| {
             for block in blocks * task / tasks..blocks * (task + 1) / tasks {
@@ -298,9 +195,10 @@ impl Workers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
     #[test]
-    fn every_task_runs_once_whatever_the_number_of_threads() {
+    fn every_task_runs_once_for_any_number_of_threads() {
         for threads in [1, 2, 5] {
             let mut workers = Workers::new(threads);
             for round in 0..200 {
@@ -335,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_task_reaches_the_caller_and_the_workers_go_on() {
+    fn a_panic_in_a_task_reaches_the_caller_and_the_pool_stays_usable() {
         let mut workers = Workers::new(2);
         let mut items = vec![0; 8];
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -346,5 +244,45 @@ mod tests {
         assert!(outcome.is_err());
         workers.for_each(&mut items, &mut [(); 8], &mut [(); 2], |_, item, (), ()| *item = 1);
         assert_eq!(items, [1; 8]);
+    }
+
+    /// Panics again when it is dropped.
+    struct PanicOnDrop;
+
+    impl Drop for PanicOnDrop {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    /// The second of two payloads is dropped inside the pool. Its panic must not unwind past tasks
+    /// that still borrow the caller's stack, so the process aborts. The test runs itself again in a
+    /// second process.
+    #[test]
+    fn a_panic_inside_the_pool_aborts() {
+        const CHILD: &str = "FDIME_TEST_ABORT";
+        if std::env::var_os(CHILD).is_some() {
+            let mut items = [0; 8];
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let mut workers = Workers::new(2);
+                workers.for_each(&mut items, &mut [(); 8], &mut [(); 2], |_, _, (), ()| {
+                    panic_any(PanicOnDrop);
+                });
+            }));
+            std::mem::forget(outcome);
+            return;
+        }
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "engine::workers::tests::a_panic_inside_the_pool_aborts"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        #[cfg(unix)]
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&child.status),
+            Some(6),
+            "SIGABRT"
+        );
+        assert!(!child.status.success());
     }
 }

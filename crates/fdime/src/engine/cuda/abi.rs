@@ -1,268 +1,328 @@
-//! The structures that host and device share, field by field as in the kernels' sources.
+//! The structures that host and kernels share, with the names and fields of the kernels' sources.
 
 #![allow(missing_docs)]
 
-/// A buffer that every run has its own piece of: address and, in numbers, the distance from one
-/// run's piece to the next.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Buffer {
-    pub data: u64,
-    pub stride: u64,
+use bytemuck::{Pod, Zeroable};
+use std::mem::offset_of;
+
+/// Defines the shared structures as plain data without implicit padding (`Pod` checks it), and
+/// [`layout_checks`] over all of them. A field called `padding` fills a gap that the C++ compiler
+/// leaves by itself.
+macro_rules! shared {
+    ($($(#[$attribute:meta])* struct $name:ident { $($field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$attribute])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug, Pod, Zeroable)]
+            pub(super) struct $name { $(pub $field: $type,)* }
+
+            impl Default for $name {
+                fn default() -> Self {
+                    Zeroable::zeroed()
+                }
+            }
+        )*
+
+        /// Returns C++ assertions that the kernels lay out every structure as the host does.
+        pub(super) fn layout_checks() -> String {
+            let mut checks = String::new();
+            $(
+                let size = size_of::<$name>();
+                checks += &check(&format!("sizeof({})", stringify!($name)), size);
+                $(
+                    if stringify!($field) != "padding" {
+                        let field = concat!(stringify!($name), ", ", stringify!($field));
+                        let offset = offset_of!($name, $field);
+                        checks += &check(&format!("__builtin_offsetof({field})"), offset);
+                    }
+                )*
+            )*
+            checks
+        }
+    };
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pairs {
-    pub layout: i32,
-    pub n: i32,
-    pub block_bits: i32,
-    pub tiles: i32,
-    pub rows: i32,
-    pub magic: u32,
-    pub shift: i32,
-    pub partner: u64,
-    pub partner_stride: u64,
+fn check(expression: &str, value: usize) -> String {
+    format!("static_assert({expression} == {value}, \"abi.rs: {expression}\");\n")
+}
+
+/// The largest number of parameter blocks: of 8 hidden layers and an embedding, in two networks,
+/// each with weights and bias.
+pub(super) const MAX_SECTIONS: usize = 4 * (MAX_HIDDEN_LAYERS + 1);
+pub(super) const MAX_HIDDEN_LAYERS: usize = 8;
+pub(super) const MAX_MAPS: usize = 8;
+
+/// Values of `Pairs::layout`.
+pub(super) const ALL_PAIRS: i32 = 0;
+pub(super) const PAIRED: i32 = 1;
+pub(super) const MATRIX: i32 = 2;
+
+shared! {
+    /// An array of numbers for every run: the address of the first run's array, and the distance
+    /// from one array to the next, in numbers.
+    struct Buffer {
+        data: u64,
+        stride: u64,
+    }
+
+    struct Pairs {
+        layout: i32,
+        n: i32,
+        block_bits: i32,
+        tiles: i32,
+        rows: i32,
+        magic: u32,
+        shift: i32,
+        padding: u32,
+        partner: u64,
+        partner_stride: u64,
+    }
+
+    struct Layer {
+        input: Buffer,
+        q: Buffer,
+        weights: Buffer,
+        bias: Buffer,
+        packed: Buffer,
+        output: Buffer,
+        score_weights: Buffer,
+        scores: Buffer,
+        on: Buffer,
+        rows: i32,
+        inputs: i32,
+        outputs: i32,
+        ld_input: i32,
+        ld_output: i32,
+        activated: i32,
+    }
+
+    struct WeightGradient {
+        input: Buffer,
+        q: Buffer,
+        gradient: Buffer,
+        score_weights: Buffer,
+        last_outputs: Buffer,
+        weights: Buffer,
+        bias: Buffer,
+        result: Buffer,
+        bias_result: Buffer,
+        score_result: Buffer,
+        rows: i32,
+        inputs: i32,
+        outputs: i32,
+        ld_input: i32,
+        ld_output: i32,
+        pieces: i32,
+        parts: i32,
+        padding: u32,
+        part_stride: u64,
+    }
+
+    struct InputGradient {
+        gradient: Buffer,
+        score_weights: Buffer,
+        outputs: Buffer,
+        weights: Buffer,
+        packed: Buffer,
+        below: Buffer,
+        q: Buffer,
+        result: Buffer,
+        q_result: Buffer,
+        rows: i32,
+        inputs: i32,
+        columns: i32,
+        ld_input: i32,
+        ld_output: i32,
+        padding: u32,
+        part_stride: u64,
+    }
+
+    /// The z dimension of a kernel's grid: runs x roles. The roles are one or two networks, or
+    /// halves of a layer, that are computed in the same way.
+    struct Grid {
+        roles: i32,
+    }
+
+    struct LayerTask {
+        grid: Grid,
+        padding: u32,
+        pairs: Pairs,
+        roles: [Layer; 2],
+    }
+
+    struct WeightGradientTask {
+        grid: Grid,
+        padding: u32,
+        pairs: Pairs,
+        roles: [WeightGradient; 2],
+    }
+
+    struct InputGradientTask {
+        grid: Grid,
+        padding: u32,
+        pairs: Pairs,
+        roles: [InputGradient; 2],
+    }
+
+    struct PlainProduct {
+        a: Buffer,
+        b: Buffer,
+        result: Buffer,
+        rows: i32,
+        columns: i32,
+        depth: i32,
+        ld_a: i32,
+        ld_b: i32,
+        ld_result: i32,
+    }
+
+    struct PlainTask {
+        grid: Grid,
+        padding: u32,
+        roles: [PlainProduct; 2],
+    }
+
+    struct PairedEmbeddings {
+        pairs: Pairs,
+        g: Buffer,
+        h: Buffer,
+        scores: Buffer,
+        gradient: Buffer,
+        g_result: Buffer,
+        h_result: Buffer,
+        width: i32,
+        ld: i32,
+    }
+
+    struct ObjectiveSpec {
+        cost: i32,
+        divergence: i32,
+        link: i32,
+        readout: i32,
+        alpha: f32,
+        tau: f32,
+        readout_tau: f32,
+        padding: u32,
+    }
+
+    struct ObjectiveTask {
+        pairs: Pairs,
+        scores: Buffer,
+        score_bias: Buffer,
+        gradient: Buffer,
+        row_log_sums: Buffer,
+        specs: u64,
+        partition: u64,
+        sums: u64,
+        average: u64,
+        broken: u64,
+        bias_gradient: u64,
+        trace: u64,
+        score_parts: i32,
+        blocks: i32,
+    }
+
+    struct Section {
+        first: u64,
+        parameters: u64,
+        gradient: Buffer,
+        forward: Buffer,
+        backward: Buffer,
+        rows: i32,
+        columns: i32,
+        ld: i32,
+        pieces: i32,
+        piece_stride: u64,
+    }
+
+    struct AdamTask {
+        parameters: Buffer,
+        moments: Buffer,
+        count: u64,
+        sections: i32,
+        step: u32,
+        bias_at: u64,
+        base: u64,
+        learning_rate: f32,
+        beta1: f32,
+        beta2: f32,
+        ln_beta1: f32,
+        ln_beta2: f32,
+        epsilon: f32,
+        decay: f32,
+        has_score_bias: i32,
+        objective: ObjectiveTask,
+        table: [Section; MAX_SECTIONS],
+    }
+
+    struct ScenarioSpec {
+        seed: u64,
+        base: i32,
+        dim: i32,
+        pairs: i32,
+        x_maps: i32,
+        y_maps: i32,
+        x_map: [i32; MAX_MAPS],
+        y_map: [i32; MAX_MAPS],
+        padding: u32,
+    }
+
+    struct SampleTask {
+        x: Buffer,
+        y: Buffer,
+        specs: u64,
+        levels: u64,
+        base: u64,
+        step: u32,
+        n: i32,
+        ld_x: i32,
+        ld_y: i32,
+        level_count: i32,
+        per_level: i32,
+    }
+
+    struct PartnerTask {
+        partner: u64,
+        specs: u64,
+        base: u64,
+        n: i32,
+        runs: i32,
+        deranged: i32,
+        in_shared: i32,
+    }
+
+    struct AdvanceTask {
+        base: u64,
+        steps: u32,
+        padding: u32,
+    }
 }
 
 impl Pairs {
-    /// Sets the number of tiles, and what divides by it.
+    /// Sets the number of tiles and the factor that divides by it.
     pub fn with_tiles(self, tiles: usize) -> Self {
         let magic = ((1u64 << 32) / tiles as u64 + 1) as u32;
         Pairs { tiles: tiles as i32, magic, ..self }
     }
 }
 
-/// `Pairs::layout`
-pub(super) const ALL_PAIRS: i32 = 0;
-pub(super) const PAIRED: i32 = 1;
-pub(super) const MATRIX: i32 = 2;
+/// Defines constructors for tasks with one and with two roles.
+macro_rules! role_constructors {
+    ($($task:ident($role:ident),)*) => {
+        $(impl $task {
+            pub fn single(pairs: Pairs, role: $role) -> Self {
+                $task { grid: Grid { roles: 1 }, pairs, roles: [role, $role::default()], padding: 0 }
+            }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Layer {
-    pub input: Buffer,
-    pub q: Buffer,
-    pub weights: Buffer,
-    pub bias: Buffer,
-    pub packed: Buffer,
-    pub output: Buffer,
-    pub score_weights: Buffer,
-    pub scores: Buffer,
-    pub on: Buffer,
-    pub rows: i32,
-    pub inputs: i32,
-    pub outputs: i32,
-    pub ld_input: i32,
-    pub ld_output: i32,
-    pub activated: i32,
+            pub fn double(pairs: Pairs, roles: [$role; 2]) -> Self {
+                $task { grid: Grid { roles: 2 }, pairs, roles, padding: 0 }
+            }
+        })*
+    };
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WeightGradient {
-    pub input: Buffer,
-    pub q: Buffer,
-    pub gradient: Buffer,
-    pub score_weights: Buffer,
-    pub last_outputs: Buffer,
-    pub weights: Buffer,
-    pub bias: Buffer,
-    pub result: Buffer,
-    pub bias_result: Buffer,
-    pub score_result: Buffer,
-    pub rows: i32,
-    pub inputs: i32,
-    pub outputs: i32,
-    pub ld_input: i32,
-    pub ld_output: i32,
-    pub pieces: i32,
-    pub parts: i32,
-    pub part_stride: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct InputGradient {
-    pub gradient: Buffer,
-    pub score_weights: Buffer,
-    pub outputs: Buffer,
-    pub weights: Buffer,
-    pub packed: Buffer,
-    pub below: Buffer,
-    pub q: Buffer,
-    pub result: Buffer,
-    pub q_result: Buffer,
-    pub rows: i32,
-    pub inputs: i32,
-    pub columns: i32,
-    pub ld_input: i32,
-    pub ld_output: i32,
-    pub part_stride: u64,
-}
-
-/// One or two networks, or halves of a layer, that go the same way.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Task<T> {
-    pub roles: i32,
-    pub pairs: Pairs,
-    pub of: [T; 2],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PlainProduct {
-    pub a: Buffer,
-    pub b: Buffer,
-    pub result: Buffer,
-    pub rows: i32,
-    pub columns: i32,
-    pub depth: i32,
-    pub ld_a: i32,
-    pub ld_b: i32,
-    pub ld_result: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PlainTask {
-    pub roles: i32,
-    pub of: [PlainProduct; 2],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PairedEmbeddings {
-    pub pairs: Pairs,
-    pub g: Buffer,
-    pub h: Buffer,
-    pub scores: Buffer,
-    pub gradient: Buffer,
-    pub g_result: Buffer,
-    pub h_result: Buffer,
-    pub width: i32,
-    pub ld: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ObjectiveSpec {
-    pub cost: i32,
-    pub divergence: i32,
-    pub link: i32,
-    pub readout: i32,
-    pub alpha: f32,
-    pub tau: f32,
-    pub readout_tau: f32,
-    pub unused: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ObjectiveTask {
-    pub pairs: Pairs,
-    pub scores: Buffer,
-    pub score_bias: Buffer,
-    pub gradient: Buffer,
-    pub row_log_sums: Buffer,
-    pub specs: u64,
-    pub partition: u64,
-    pub sums: u64,
-    pub average: u64,
-    pub broken: u64,
-    pub bias_gradient: u64,
-    pub trace: u64,
-    pub score_parts: i32,
-    pub blocks: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Section {
-    pub first: u64,
-    pub parameters: u64,
-    pub gradient: Buffer,
-    pub forward: Buffer,
-    pub backward: Buffer,
-    pub rows: i32,
-    pub columns: i32,
-    pub ld: i32,
-    pub pieces: i32,
-    pub piece_stride: u64,
-}
-
-pub(super) const MOST_SECTIONS: usize = 36;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AdamTask {
-    pub parameters: Buffer,
-    pub moments: Buffer,
-    pub count: u64,
-    pub sections: i32,
-    pub step: u32,
-    pub bias_at: u64,
-    pub base: u64,
-    pub learning_rate: f32,
-    pub beta1: f32,
-    pub beta2: f32,
-    pub ln_beta1: f32,
-    pub ln_beta2: f32,
-    pub epsilon: f32,
-    pub decay: f32,
-    pub has_score_bias: i32,
-    pub objective: ObjectiveTask,
-    pub table: [Section; MOST_SECTIONS],
-}
-
-pub(super) const MOST_MAPS: usize = 8;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ScenarioSpec {
-    pub seed: u64,
-    pub base: i32,
-    pub dim: i32,
-    pub pairs: i32,
-    pub x_maps: i32,
-    pub y_maps: i32,
-    pub x_map: [i32; MOST_MAPS],
-    pub y_map: [i32; MOST_MAPS],
-    pub unused: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SampleTask {
-    pub x: Buffer,
-    pub y: Buffer,
-    pub specs: u64,
-    pub levels: u64,
-    pub base: u64,
-    pub step: u32,
-    pub n: i32,
-    pub ld_x: i32,
-    pub ld_y: i32,
-    pub level_count: i32,
-    pub per_level: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PartnerTask {
-    pub partner: u64,
-    pub specs: u64,
-    pub base: u64,
-    pub n: i32,
-    pub runs: i32,
-    pub deranged: i32,
-    pub in_shared: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AdvanceTask {
-    pub base: u64,
-    pub steps: u32,
+role_constructors! {
+    LayerTask(Layer),
+    WeightGradientTask(WeightGradient),
+    InputGradientTask(InputGradient),
 }

@@ -1,14 +1,14 @@
-//! Finding GPUs. Nothing of CUDA is linked: its libraries are looked for when they are asked for.
+//! Finding and opening GPUs. CUDA is not linked: its libraries are loaded at run time.
 
-use super::failure;
+use super::device_error;
 use crate::data::without_panic;
 use crate::error::Result;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use std::sync::Arc;
 
-/// The oldest architecture whose tensor cores know tf32.
-const OLDEST: u32 = 80;
+/// The oldest architecture whose tensor cores support tf32.
+const MIN_ARCHITECTURE: u32 = 80;
 
 /// A GPU in use.
 pub(super) struct Device {
@@ -18,11 +18,11 @@ pub(super) struct Device {
     /// Compute capability times 10.
     pub(super) architecture: u32,
     pub(super) multiprocessors: u32,
-    /// Bytes of shared memory that a block can have.
+    /// The most bytes of shared memory for a thread block.
     pub(super) shared_limit: u32,
 }
 
-/// What can be said of a GPU.
+/// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceInfo {
     /// Its number.
@@ -31,15 +31,15 @@ pub struct DeviceInfo {
     pub name: String,
     /// Compute capability times 10.
     pub architecture: u32,
-    /// Bytes in all.
+    /// The size of its memory in bytes.
     pub memory: usize,
-    /// Bytes not in use now.
+    /// The free memory in bytes.
     pub free: usize,
-    /// Why it cannot be used, if it cannot.
+    /// The reason why it cannot be used, or `None` if it can.
     pub problem: Option<String>,
 }
 
-/// Every GPU, or why there is none to be seen.
+/// Returns all GPUs, or an error if the driver cannot be used.
 pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
     let count = guarded(CudaContext::device_count)?;
     let describe = |ordinal: usize| -> Result<DeviceInfo> {
@@ -54,7 +54,7 @@ pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
             free,
         })
     };
-    // One that cannot be opened does not hide the others.
+    // A GPU that cannot be opened is listed with the reason.
     let unknown = |ordinal, problem: crate::Error| DeviceInfo {
         ordinal,
         name: "unknown GPU".into(),
@@ -68,14 +68,14 @@ pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
 }
 
 impl Device {
-    /// The first GPU.
+    /// Opens the first GPU.
     pub(super) fn open() -> Result<Self> {
         if guarded(CudaContext::device_count)? == 0 {
-            return Err(failure("no GPU found"));
+            return Err(device_error("no GPU found"));
         }
         let device = Device::open_any(0)?;
         match device.problem() {
-            Some(problem) => Err(failure(problem)),
+            Some(problem) => Err(device_error(problem)),
             None => Ok(device),
         }
     }
@@ -83,7 +83,7 @@ impl Device {
     fn open_any(ordinal: usize) -> Result<Self> {
         guarded(|| {
             let context = CudaContext::new(ordinal)?;
-            // SAFETY: every buffer is used on one stream only, so there is nothing to track.
+            // SAFETY: every buffer is used on one stream only, so no events are needed.
             unsafe { context.disable_event_tracking() };
             let (major, minor) = context.compute_capability()?;
             let multiprocessors =
@@ -102,7 +102,7 @@ impl Device {
     }
 
     fn problem(&self) -> Option<String> {
-        (self.architecture < OLDEST).then(|| {
+        (self.architecture < MIN_ARCHITECTURE).then(|| {
             let (major, minor) = (self.architecture / 10, self.architecture % 10);
             format!(
                 "{} has compute capability {major}.{minor}; 8.0 or newer is needed (A100, RTX 30)",
@@ -111,9 +111,9 @@ impl Device {
         })
     }
 
-    /// Bytes that could be allocated now.
+    /// Returns the number of bytes that can be allocated.
     pub(super) fn free_memory(&self) -> Result<u64> {
-        // What was freed before counts only when the stream has come to it.
+        // Memory is freed in the order of the stream, so wait for pending work first.
         guarded(|| {
             self.stream.synchronize()?;
             self.context.mem_get_info()
@@ -122,21 +122,21 @@ impl Device {
     }
 }
 
-/// Calls into the driver: its absence, errors and panics of the binding all become errors.
+/// Calls the driver. Turns a missing driver, its errors and panics of the binding into errors.
 pub(super) fn guarded<T>(
     call: impl FnOnce() -> std::result::Result<T, cudarc::driver::DriverError>,
 ) -> Result<T> {
     without_panic(|| {
-        // SAFETY: loading the driver runs its initialisers, as using it would.
+        // SAFETY: loading the driver runs its initialisers, as its first use would.
         if !unsafe { sys::is_culib_present() } {
-            return Err(failure("no NVIDIA driver found (libcuda is missing)"));
+            return Err(device_error("no NVIDIA driver found (libcuda is missing)"));
         }
-        call().map_err(|error| failure(describe(error)))
+        call().map_err(|error| device_error(describe(error)))
     })
-    .unwrap_or_else(|panic| Err(failure(panic)))
+    .unwrap_or_else(|panic| Err(device_error(panic)))
 }
 
-/// The driver's own words for an error.
+/// Returns the driver's description of an error.
 pub(super) fn describe(error: cudarc::driver::DriverError) -> String {
     match error.error_string() {
         Ok(text) => text.to_string_lossy().into_owned(),

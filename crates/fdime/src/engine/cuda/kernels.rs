@@ -1,8 +1,8 @@
-//! The kernels' sources, compiled at run time for the GPU that is there and kept on disk.
+//! The kernels' sources, compiled at run time for the GPU and cached on disk.
 
 use super::abi;
 use super::device::{Device, describe};
-use super::failure;
+use super::device_error;
 use crate::data::{without_panic, write_whole};
 use crate::error::Result;
 use crate::message::Parameter;
@@ -14,10 +14,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the tensor cores multiply in. Sums, objectives and the optimiser are fp32 always.
+/// The precision of products on the tensor cores. Sums, objectives and the optimiser are always
+/// fp32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As exact as fp32: each number as the sum of two of tf32.
+    /// As exact as fp32: each factor is split into the sum of two tf32 numbers.
     Fp32,
     /// Factors rounded to 11 significant bits.
     #[default]
@@ -30,7 +31,7 @@ impl Precision {
     /// Every precision.
     pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
 
-    /// The name used on the command line.
+    /// Returns the name, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Precision::Fp32 => "fp32",
@@ -54,7 +55,7 @@ impl std::str::FromStr for Precision {
     }
 }
 
-/// Sources in the order in which they build on each other.
+/// The sources in the order of their dependencies.
 const SOURCES: [&str; 7] = [
     include_str!("kernels/common.cuh"),
     include_str!("kernels/product.cuh"),
@@ -65,28 +66,13 @@ const SOURCES: [&str; 7] = [
     include_str!("kernels/adam.cu"),
 ];
 
-/// All kernels as one source, ending in a check that host and device agree on what they share.
+/// Returns all kernels as one source, with assertions that host and device agree on the layout of
+/// the structures they share.
 pub(super) fn source() -> String {
-    let sizes = [
-        ("LayerTask", size_of::<abi::Task<abi::Layer>>()),
-        ("WeightGradientTask", size_of::<abi::Task<abi::WeightGradient>>()),
-        ("InputGradientTask", size_of::<abi::Task<abi::InputGradient>>()),
-        ("PlainTask", size_of::<abi::PlainTask>()),
-        ("PairedEmbeddings", size_of::<abi::PairedEmbeddings>()),
-        ("ObjectiveSpec", size_of::<abi::ObjectiveSpec>()),
-        ("ObjectiveTask", size_of::<abi::ObjectiveTask>()),
-        ("AdamTask", size_of::<abi::AdamTask>()),
-        ("ScenarioSpec", size_of::<abi::ScenarioSpec>()),
-        ("SampleTask", size_of::<abi::SampleTask>()),
-        ("PartnerTask", size_of::<abi::PartnerTask>()),
-        ("AdvanceTask", size_of::<abi::AdvanceTask>()),
-    ];
-    let checks =
-        sizes.map(|(name, size)| format!("static_assert(sizeof({name}) == {size}, \"{name}\");\n"));
-    SOURCES.concat() + &checks.concat()
+    SOURCES.concat() + &abi::layout_checks()
 }
 
-/// Compiles the kernels for an architecture such as 90, without any GPU.
+/// Compiles the kernels for an architecture such as 90 and returns the image. Needs no GPU.
 pub fn compile_kernels(
     precision: Precision,
     activation: Activation,
@@ -95,7 +81,7 @@ pub fn compile_kernels(
     Build::new(precision, activation, architecture).image()
 }
 
-/// Whether large tiles use Hopper's own instruction, whose code runs on that architecture alone.
+/// Returns whether large tiles use Hopper's `wgmma` instruction, which no other architecture runs.
 pub(super) fn uses_wgmma(precision: Precision, architecture: u32) -> bool {
     precision == Precision::Tf32 && architecture == 90
 }
@@ -121,7 +107,7 @@ fn options(precision: Precision, activation: Activation, architecture: u32) -> V
     ]
 }
 
-/// What kernels are compiled from.
+/// The input of the compiler.
 struct Build {
     source: String,
     options: Vec<String>,
@@ -132,13 +118,13 @@ impl Build {
         Build { source: source(), options: options(precision, activation, architecture) }
     }
 
-    /// Where the compiled kernels are kept.
-    fn kept(&self) -> Option<PathBuf> {
+    /// Returns the path of the compiled kernels in the cache, or `None` without a cache folder.
+    fn cached(&self) -> Option<PathBuf> {
         let name = hash(format!("{:?} {}", self.options, self.source).as_bytes());
         cache_folder().map(|folder| folder.join(format!("{name:016x}.cubin")))
     }
 
-    /// Compiles: kernels side by side where the compiler knows how to, which halves the time.
+    /// Compiles the kernels, in parallel if the compiler supports it, which halves the time.
     fn image(&self) -> Result<Vec<u8>> {
         find_compiler()?;
         let split = [&self.options[..], &["--split-compile=0".to_string()]].concat();
@@ -146,7 +132,7 @@ impl Build {
     }
 }
 
-/// The compiled kernels, from the disk if they are there.
+/// Loads the compiled kernels from the cache, or compiles and caches them.
 pub(super) fn load(
     device: &Device,
     precision: Precision,
@@ -154,16 +140,16 @@ pub(super) fn load(
     notice: &dyn Fn(&str),
 ) -> Result<Arc<CudaModule>> {
     let build = Build::new(precision, activation, device.architecture);
-    let kept = build.kept();
+    let cached = build.cached();
     let load = |image: Vec<u8>| device.context.load_module(Ptx::from_binary(image));
-    let image = kept.as_ref().and_then(|path| unsealed(std::fs::read(path).ok()?));
+    let image = cached.as_ref().and_then(|path| unsealed(std::fs::read(path).ok()?));
     if let Some(module) = image.and_then(|image| load(image).ok()) {
         return Ok(module);
     }
     notice(&format!("compiling kernels for {}, once", device.name));
     let image = build.image()?;
-    if let Some(path) = &kept {
-        // Without a cache the next start compiles again; nothing else is lost.
+    if let Some(path) = &cached {
+        // If it cannot be written, the next start compiles again.
         let folder = path.parent().unwrap_or(Path::new("."));
         if std::fs::create_dir_all(folder).is_ok() {
             let _ = write_whole(path, |file| std::io::Write::write_all(file, &sealed(&image)));
@@ -171,19 +157,19 @@ pub(super) fn load(
     }
     load(image).map_err(|error| {
         let reason = describe(error);
-        failure(format!(
+        device_error(format!(
             "the compiled kernels do not load; is NVRTC newer than the driver? {reason}"
         ))
     })
 }
 
-/// An image with its hash behind it: the driver reads an image to where it says it ends, so a damaged
-/// one must not come to it.
+/// Appends the hash of an image. The driver trusts the sizes inside an image, so a damaged one must
+/// not reach it.
 fn sealed(image: &[u8]) -> Vec<u8> {
     [image, &hash(image).to_le_bytes()].concat()
 }
 
-/// The image, if it is whole.
+/// Returns the image, or `None` if it does not match its hash.
 fn unsealed(mut file: Vec<u8>) -> Option<Vec<u8>> {
     let seal = file.split_off(file.len().checked_sub(8)?);
     (seal == hash(&file).to_le_bytes()).then_some(file)
@@ -204,8 +190,9 @@ fn cache_folder() -> Option<PathBuf> {
 }
 
 fn compile(source: &str, options: &[String]) -> Result<Vec<u8>> {
-    let source = CString::new(source).map_err(|_| failure("a kernel source holds a zero byte"))?;
-    let fail = |error| failure(format!("the kernel compiler failed: {error}"));
+    let source =
+        CString::new(source).map_err(|_| device_error("a kernel source contains a zero byte"))?;
+    let fail = |error| device_error(format!("the kernel compiler failed: {error}"));
     let program = result::create_program(&source, Some(c"fdime.cu")).map_err(fail)?;
     // SAFETY: the program was just created and is destroyed below; `source` outlives it. The two
     // calls for the image are given the size the first one reports.
@@ -224,15 +211,15 @@ fn compile(source: &str, options: &[String]) -> Result<Vec<u8>> {
             let log = log.map_or(String::new(), |log| {
                 CStr::from_ptr(log.as_ptr()).to_string_lossy().into_owned()
             });
-            failure(format!("the kernels do not compile: {error}\n{log}"))
+            device_error(format!("the kernels do not compile: {error}\n{log}"))
         })
     }
 }
 
-/// Whether the kernel compiler is there, NVRTC: in the folder that FDIME_NVRTC names, on the library path, or
-/// where CUDA puts it.
+/// Loads the kernel compiler NVRTC from the folder that FDIME_NVRTC names, from the library path, or
+/// from the folder of CUDA. Returns an error if it is in none of them.
 pub(super) fn find_compiler() -> Result<()> {
-    // SAFETY: loading NVRTC runs its initialisers, as using it would.
+    // SAFETY: loading NVRTC runs its initialisers, as its first use would.
     let present = || without_panic(|| unsafe { sys::is_culib_present() }).unwrap_or(false);
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
     if let Some(folder) = set("FDIME_NVRTC") {
@@ -249,14 +236,14 @@ pub(super) fn find_compiler() -> Result<()> {
             }
         }
     }
-    Err(failure(
+    Err(device_error(
         "the kernel compiler NVRTC is not found; install CUDA's libraries, or 'pip install \
          nvidia-cuda-nvrtc' and name its folder (.../nvidia/cu13/lib) in FDIME_NVRTC",
     ))
 }
 
-/// Loads the compiler from a folder, if it is there. A library once loaded answers to its bare name, which is
-/// how it is looked for.
+/// Loads the compiler if it is in the folder. Once a library is loaded, the loader finds it by its
+/// file name alone, as cudarc looks for it.
 fn load_compiler(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -264,10 +251,10 @@ fn load_compiler(folder: &Path) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with("libnvrtc") && name.contains(".so.") && !name.contains(".alt.")
     });
-    // The compiler's data, -builtins, before the compiler itself.
+    // In this order, -builtins comes before the compiler, which depends on it.
     found.sort();
     for path in &found {
-        // SAFETY: loading NVRTC runs its initialisers, as using it would. It stays loaded.
+        // SAFETY: loading NVRTC runs its initialisers, as its first use would. It stays loaded.
         if let Ok(library) = unsafe { libloading::Library::new(path) } {
             std::mem::forget(library);
         }
@@ -279,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_images_are_loaded() {
+    fn damaged_images_are_rejected() {
         let file = sealed(b"an image");
         assert_eq!(unsealed(file.clone()).unwrap(), b"an image");
         assert!(unsealed(file[..file.len() - 1].to_vec()).is_none());

@@ -1,19 +1,20 @@
-//! Whole training runs on a GPU, plans of equal shape as one program.
+//! Training on a GPU: plans of equal shape run together as one program.
 //!
 //! Data generation, pairing, forward pass, objective, backward pass, Adam and the trace all stay on
 //! the device; a staircase is one captured graph of many steps, replayed, and the host only reads
-//! the trace. Random numbers are a function of seed, step and row, and nothing is added in an order that
-//! chance decides, so the same plans repeat to the bit on the same device. How many run together
-//! decides how products are cut, so in other company a run differs by rounding. The numbers are not
-//! those of the CPU engine, which draws from another generator. See NOTES.md beside this file for what
-//! was measured.
+//! the trace. Random numbers are a function of seed, step and row, and no sum depends on the order
+//! in which threads finish, so the same plans give the same bits on the same device. Results differ
+//! by rounding when the number of plans that run together changes how products are tiled, and they
+//! differ from those of the CPU engine, which uses another random generator. NOTES.md beside this
+//! file holds the measurements.
 
 mod abi;
 mod device;
 mod kernels;
+mod memory;
 mod network;
+mod plan;
 mod program;
-mod run;
 mod session;
 
 pub use device::{DeviceInfo, cuda_devices};
@@ -26,21 +27,19 @@ use crate::error::{Error, Result, invalid};
 use crate::message::{Message, Parameter};
 use crate::nats::Nats;
 use crate::nn::Activation;
-use crate::objective::{Cost, Readout};
 use crate::pairing::Pairing;
-use crate::scenario::PairSource;
 use crate::train::{Observers, Outcome, Recorder, RunPlan};
 use device::Device;
-use program::{Cut, Needs, Program, Shape};
-use run::Run;
-use session::{Replay, Session, allocate};
+use plan::{GpuPlan, RunSpec, initial_parameters};
+use program::{Needs, Program, Shape, Tiling};
+use session::{Replay, Session};
 use std::sync::Mutex;
 
-fn failure(reason: impl Into<Message>) -> Error {
+fn device_error(reason: impl Into<Message>) -> Error {
     Error::Device { reason: reason.into() }
 }
 
-/// Whether NVRTC, which compiles the kernels, is found.
+/// Checks that NVRTC, which compiles the kernels, can be loaded.
 pub fn kernel_compiler_found() -> Result<()> {
     kernels::find_compiler()
 }
@@ -56,29 +55,24 @@ pub struct CudaEngine {
     precision: Precision,
     fallback: CpuEngine,
     notice: Box<dyn Fn(&str) + Send + Sync>,
-    /// Everything shares one stream: one caller at a time.
+    /// All calls share one stream, so they take turns.
     busy: Mutex<()>,
 }
 
-/// The most runs at once: their traces, parameters and grids of blocks all stay within bounds.
-const MOST_RUNS: usize = 4096;
-/// How much work is captured as one graph: the host looks in about this often.
+/// The largest number of runs in a program, which bounds its grids of thread blocks.
+const MAX_RUNS: usize = 4096;
+/// The approximate duration of a captured graph: the host reads the trace this often.
 const SECONDS_CAPTURED: f64 = 0.1;
-const MOST_STEPS_CAPTURED: usize = 200;
-/// What a multiply-add and a step cost at best; only for the choice above.
+const MAX_STEPS_CAPTURED: usize = 200;
+/// The shortest times of a multiply-add and of a step, to estimate that duration.
 const SECONDS_PER_MULTIPLY_ADD: f64 = 1e-14;
 const SECONDS_PER_STEP: f64 = 3e-5;
-/// Partners drawn in advance take no more memory than this.
-const MOST_PARTNER_BYTES: usize = 1 << 28;
-/// Rows of pairs are counted in 32 bits, by the threads of a warp where they are paired.
-const MOST_PAIRS: u64 = (1 << 31) - (1 << 20);
-const MOST_PAIRED: u64 = 1 << 26;
-/// Of a Student distribution in single precision.
-const LEAST_DF: f64 = 0.4;
-/// Memory left alone, for the driver and others.
+/// The largest amount of memory for partners that are drawn in advance.
+const MAX_PARTNER_BYTES: usize = 1 << 28;
+/// Memory left free for the driver and other programs.
 const SPARE_BYTES: u64 = 1 << 28;
 
-/// What a step on a given batch gives.
+/// The results of a step on a given batch.
 #[derive(Clone, Debug)]
 pub struct Pass {
     /// The objective's value.
@@ -89,9 +83,24 @@ pub struct Pass {
     pub gradient: Vec<f32>,
 }
 
+/// A plan and the index of its task.
+type IndexedPlan = (usize, GpuPlan);
+/// A result and the index of its task.
+type IndexedOutcome = (usize, Result<Outcome>);
+
+/// Tasks sorted by where they run.
+#[derive(Default)]
+struct Sorted {
+    /// Plans for the GPU, grouped by shape.
+    groups: Vec<(Shape, Vec<IndexedPlan>)>,
+    /// Indices of the tasks for the CPU.
+    on_cpu: Vec<usize>,
+    invalid: Vec<(usize, Error)>,
+}
+
 impl CudaEngine {
-    /// An engine on the first GPU. What cannot run there goes to `fallback`, and `notice` is told
-    /// why, once for every kind of plan; it also hears of what takes long before it begins.
+    /// Creates an engine on the first GPU. Plans that it does not support run on `fallback`;
+    /// `notice` receives the reason, once for every kind of plan, and announces what takes long.
     pub fn new(
         precision: Precision,
         fallback: CpuEngine,
@@ -101,47 +110,25 @@ impl CudaEngine {
         Ok(CudaEngine { device, precision, fallback, notice, busy: Mutex::new(()) })
     }
 
-    /// Sees to it that the kernels for an activation are there, so that their lack shows now.
+    /// Compiles the kernels for an activation unless they are cached. Returns an error if that is
+    /// not possible, before any plan is executed.
     pub fn prepare(&self, activation: Activation) -> Result<()> {
         kernels::load(&self.device, self.precision, activation, &*self.notice).map(drop)
     }
 
-    /// One step on a given batch, from the plan's initial parameters: to compare with the CPU.
+    /// Executes one step on a batch of the plan's sizes, from the plan's initial parameters. Tests
+    /// compare it with the CPU.
     pub fn pass(&self, plan: &RunPlan, batch: &Batch) -> Result<Pass> {
         plan.check()?;
-        let plan = &Run::new(&plan.task(&plan.staircase()?)).map_err(failure)?;
+        let plan = &GpuPlan::new(&plan.task(&plan.staircase()?)).map_err(device_error)?;
         let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
-        let partners = if plan.pairing == Pairing::AllPairs { 0 } else { batch.n };
-        if batch.x.len() != batch.n * batch.dims.0
-            || batch.y.len() != batch.n * batch.dims.1
-            || batch.partner.len() != partners
-            || batch.partner.iter().any(|partner| *partner as usize >= batch.n)
-            || batch.reference.width > 0
-        {
-            return Err(failure("a batch of other sizes than it says, or with a reference"));
-        }
-        let shape = Shape { dims: batch.dims, n: batch.n, ..shape_of(plan)? };
-        let mut session = self.session(&shape, needs_of(&[plan]), 1, 1)?;
-        session.load_plans(&[plan], &[plan.critic.initial_parameters(shape.dims, plan.seed)?])?;
-        let ld = session.program().ld;
-        let rows = |values: &[f32], width: usize, ld: usize| -> Vec<f32> {
-            let padding = vec![0.0; ld - width];
-            let rows = values.chunks_exact(width).map(|row| [row, &padding].concat());
-            rows.flatten().collect()
-        };
-        session.write(session.program().data.0.data, &rows(&batch.x, batch.dims.0, ld.0))?;
-        session.write(session.program().data.1.data, &rows(&batch.y, batch.dims.1, ld.1))?;
-        if session.program().partner != 0 {
-            let mut inverse = vec![0u32; batch.n];
-            for (i, &j) in (0u32..).zip(&batch.partner) {
-                inverse[j as usize] = i;
-            }
-            let partner = [&batch.partner[..], &inverse].concat();
-            session.write(session.program().partner, &partner)?;
-        }
-        for launch in session.program().train(0) {
-            session.launch(&launch)?;
-        }
+        let shape = Shape::from_plan(plan)?;
+        check_batch(&shape, batch)?;
+        let mut session = self.session(&shape, Needs::from_plans(&[plan]), 1, 1)?;
+        let parameters = initial_parameters(plan, shape.dims)?;
+        session.load_runs(&[RunSpec::from_plan(plan)?], &[parameters])?;
+        session.load_batch(batch)?;
+        session.train()?;
         let trace = session.trace()?;
         Ok(Pass { value: trace[0], estimate: Nats(trace[1]), gradient: session.gradient(0)? })
     }
@@ -153,159 +140,175 @@ impl CudaEngine {
         runs: usize,
         steps: usize,
     ) -> Result<Session<'_>> {
-        let cut = self.cut(runs, steps);
-        let size = Program::new(shape, needs, cut, 0).end;
-        let allocated =
-            allocate(&self.device, size, |start| Program::new(shape, needs, cut, start))?;
+        let tiling = self.tiling(runs, steps);
         let activation = shape.critic.activation;
         let module = kernels::load(&self.device, self.precision, activation, &*self.notice)?;
-        Ok(Session::new(&self.device, module, allocated))
+        let size = Program::new(shape, needs, tiling, 0).end;
+        Session::new(&self.device, module, size, |start| Program::new(shape, needs, tiling, start))
     }
 
-    fn cut(&self, runs: usize, steps: usize) -> Cut {
+    fn tiling(&self, runs: usize, steps: usize) -> Tiling {
         let multiprocessors = self.device.multiprocessors as usize;
         let shared_limit = self.device.shared_limit as usize;
         let wgmma = kernels::uses_wgmma(self.precision, self.device.architecture);
-        Cut { precision: self.precision, runs, multiprocessors, shared_limit, steps, wgmma }
+        Tiling { precision: self.precision, runs, multiprocessors, shared_limit, steps, wgmma }
     }
 
-    /// How many steps to capture for so many runs, and the memory the program then takes.
+    /// Returns the number of steps to capture for `runs` runs, and the bytes of memory that the
+    /// program then needs.
     fn plan_program(&self, shape: &Shape, needs: Needs, runs: usize) -> (usize, u64) {
-        let sketch = Program::new(shape, needs, self.cut(runs, 1), 0);
-        let step = SECONDS_PER_STEP + SECONDS_PER_MULTIPLY_ADD * sketch.multiply_adds();
-        let wanted = (SECONDS_CAPTURED / step) as usize;
-        let partners = MOST_PARTNER_BYTES / (8 * shape.n * runs);
-        let most = MOST_STEPS_CAPTURED.min(shape.levels * shape.per_level);
-        let steps = wanted.min(partners).clamp(1, most.max(1));
-        (steps, Program::new(shape, needs, self.cut(runs, steps), 0).end)
+        let single_step = Program::new(shape, needs, self.tiling(runs, 1), 0);
+        let seconds = SECONDS_PER_STEP + SECONDS_PER_MULTIPLY_ADD * single_step.multiply_adds();
+        let wanted = (SECONDS_CAPTURED / seconds) as usize;
+        let partners = MAX_PARTNER_BYTES / (8 * shape.n * runs);
+        let max_steps = MAX_STEPS_CAPTURED.min(shape.levels * shape.per_level);
+        let steps = wanted.min(partners).clamp(1, max_steps.max(1));
+        (steps, Program::new(shape, needs, self.tiling(runs, steps), 0).end)
     }
 
-    /// Runs plans of one shape, as many at once as fit.
-    fn execute_alike(
+    /// Executes plans of one shape, as many together as fit into memory.
+    fn execute_group(
         &self,
         shape: &Shape,
-        plans: &[(usize, &Run)],
+        plans: &[IndexedPlan],
         observers: &Observers<'_>,
-    ) -> Vec<(usize, Result<Outcome>)> {
-        let needs = needs_of(&plans.iter().map(|(_, plan)| *plan).collect::<Vec<_>>());
-        let most = match self.most_runs(shape, needs, plans.len()) {
-            Ok(most) => most,
-            Err(error) => {
-                return plans.iter().map(|(index, _)| (*index, Err(error.clone()))).collect();
-            }
+    ) -> Vec<IndexedOutcome> {
+        let needs = Needs::from_plans(&plans.iter().map(|(_, plan)| plan).collect::<Vec<_>>());
+        let max_runs = match self.max_runs(shape, needs, plans.len()) {
+            Ok(max_runs) => max_runs,
+            Err(error) => return failed(plans, &error),
         };
-        // Equal parts, rather than full ones and a small rest.
-        let parts = plans.len().div_ceil(most);
-        let mut finished = Vec::new();
-        for part in plans.chunks(plans.len().div_ceil(parts)) {
-            match self.execute_together(shape, needs, part, observers) {
-                Ok(traces) => {
-                    let indices = part.iter().map(|(index, _)| *index);
-                    finished.extend(indices.zip(traces.into_iter().map(Ok)));
-                }
-                Err(error) => {
-                    finished.extend(part.iter().map(|(index, _)| (*index, Err(error.clone()))));
-                }
+        // Programs of equal size, instead of full ones and a small one at the end.
+        let programs = plans.len().div_ceil(max_runs);
+        let parts = plans.chunks(plans.len().div_ceil(programs));
+        let execute = |part: &[IndexedPlan]| match self.run_program(shape, needs, part, observers) {
+            Ok(traces) => {
+                let indices = part.iter().map(|(index, _)| *index);
+                indices.zip(traces.into_iter().map(Ok)).collect()
             }
-        }
-        finished
+            Err(error) => failed(part, &error),
+        };
+        parts.flat_map(execute).collect()
     }
 
-    /// How many runs fit into the memory that is free.
-    fn most_runs(&self, shape: &Shape, needs: Needs, wanted: usize) -> Result<usize> {
+    /// Returns the number of runs, at most `wanted`, that fit into the free memory.
+    fn max_runs(&self, shape: &Shape, needs: Needs, wanted: usize) -> Result<usize> {
         let free = self.device.free_memory()?.saturating_sub(SPARE_BYTES);
-        let one = self.plan_program(shape, needs, 1).1;
-        if one > free {
+        let single_run = self.plan_program(shape, needs, 1).1;
+        if single_run > free {
             return Err(invalid(
                 Parameter::Batch,
                 shape.n,
                 Message::from(format!(
                     "with this critic it takes {:.1} GB of {}'s memory, and {:.1} GB are free; \
                      use a smaller batch, critic deranged, or ",
-                    one as f64 / 1e9,
+                    single_run as f64 / 1e9,
                     self.device.name,
                     free as f64 / 1e9
                 ))
                 .setting(Parameter::Device, "cpu"),
             ));
         }
-        let mut most = wanted.min(MOST_RUNS);
-        while most > 1 && self.plan_program(shape, needs, most).1 > free {
-            most = most.div_ceil(2);
+        let mut runs = wanted.min(MAX_RUNS);
+        while runs > 1 && self.plan_program(shape, needs, runs).1 > free {
+            runs = runs.div_ceil(2);
         }
-        Ok(most)
+        Ok(runs)
     }
 
-    fn execute_together(
+    /// Executes plans of one shape together.
+    fn run_program(
         &self,
         shape: &Shape,
         needs: Needs,
-        plans: &[(usize, &Run)],
+        plans: &[IndexedPlan],
         observers: &Observers<'_>,
     ) -> Result<Vec<Outcome>> {
         let runs = plans.len();
         let (steps, _) = self.plan_program(shape, needs, runs);
         let mut session = self.session(shape, needs, runs, steps)?;
-        let of_runs: Vec<&Run> = plans.iter().map(|(_, plan)| *plan).collect();
-        let parameters = of_runs
-            .iter()
-            .map(|plan| plan.critic.initial_parameters(shape.dims, plan.seed))
-            .collect::<Result<Vec<_>>>()?;
-        session.load_plans(&of_runs, &parameters)?;
+        let specs = plans.iter().map(|(_, plan)| RunSpec::from_plan(plan));
+        let parameters = plans.iter().map(|(_, plan)| initial_parameters(plan, shape.dims));
+        let (specs, parameters) =
+            (specs.collect::<Result<Vec<_>>>()?, parameters.collect::<Result<Vec<_>>>()?);
+        session.load_runs(&specs, &parameters)?;
         let total = shape.levels * shape.per_level;
-        let mut watched: Vec<Recorder> =
+        let mut recorders: Vec<Recorder> =
             plans.iter().map(|(index, _)| Recorder::new(total, observers(*index))).collect();
         let graph = session.capture()?;
         let mut replay = Replay::new(&session, graph)?;
         let replays = total.div_ceil(steps);
-        replay.begin()?;
+        replay.start()?;
         for number in 0..replays {
             if number + 1 < replays {
-                replay.begin()?;
+                replay.start()?;
             }
             let trace = replay.finish(number)?;
-            for (step, values) in trace.chunks_exact(2 * runs).enumerate() {
-                let iteration = number * steps + step;
-                if iteration < total {
-                    for (run, value) in watched.iter_mut().zip(values.chunks_exact(2)) {
-                        run.record_step(value[0], Nats(value[1]));
-                    }
+            // The last replay may go beyond the end.
+            for values in trace.chunks_exact(2 * runs).take(total - number * steps) {
+                for (recorder, value) in recorders.iter_mut().zip(values.chunks_exact(2)) {
+                    recorder.record_step(value[0], Nats(value[1]));
                 }
             }
-            if watched.iter().all(Recorder::is_over) {
+            if recorders.iter().all(Recorder::is_over) {
                 break;
             }
         }
-        Ok(watched.into_iter().map(|run| run.finish(None)).collect())
+        Ok(recorders.into_iter().map(|recorder| recorder.finish(None)).collect())
+    }
+
+    /// Sorts the tasks by where they run, and reports why some run on the CPU.
+    fn sort(&self, tasks: &[Task]) -> Sorted {
+        let mut sorted = Sorted::default();
+        let mut reported: Vec<String> = Vec::new();
+        for (index, task) in tasks.iter().enumerate() {
+            let plan = match GpuPlan::new(task) {
+                Ok(plan) => plan,
+                Err(reason) => {
+                    sorted.on_cpu.push(index);
+                    if !reported.contains(&reason) {
+                        (self.notice)(&format!("{reason}: on the CPU"));
+                        reported.push(reason);
+                    }
+                    continue;
+                }
+            };
+            match task.training.check().and_then(|()| Shape::from_plan(&plan)) {
+                Err(error) => sorted.invalid.push((index, error)),
+                Ok(shape) => match sorted.groups.iter_mut().find(|(known, _)| *known == shape) {
+                    Some((_, group)) => group.push((index, plan)),
+                    None => sorted.groups.push((shape, vec![(index, plan)])),
+                },
+            }
+        }
+        sorted
     }
 }
 
-fn shape_of(plan: &Run) -> Result<Shape> {
-    Ok(Shape {
-        critic: plan.critic.clone(),
-        pairing: plan.pairing,
-        n: plan.batch,
-        dims: plan.scenario.at(plan.schedule.levels[0])?.dims(),
-        levels: plan.schedule.levels.len(),
-        per_level: plan.schedule.iterations,
-        optimizer: plan.optimizer,
-    })
+/// Returns an error unless the batch is consistent and has the sizes of the shape.
+fn check_batch(shape: &Shape, batch: &Batch) -> Result<()> {
+    let partners = if shape.pairing == Pairing::AllPairs { 0 } else { batch.n };
+    let fits = (batch.n, batch.dims) == (shape.n, shape.dims)
+        && batch.x.len() == batch.n * batch.dims.0
+        && batch.y.len() == batch.n * batch.dims.1
+        && batch.partner.len() == partners
+        && batch.partner.iter().all(|partner| (*partner as usize) < batch.n)
+        && batch.reference.width == 0;
+    if fits {
+        Ok(())
+    } else {
+        Err(device_error("the batch has other sizes than its plan, or a reference"))
+    }
 }
 
-fn needs_of(plans: &[&Run]) -> Needs {
-    let mut needs = Needs::default();
-    for plan in plans {
-        let (cost, readout) = (plan.estimator.cost(), plan.estimator.readout());
-        needs.partition |= matches!(cost, Cost::MovingAverage | Cost::Clipped { .. })
-            || matches!(readout, Readout::Nwj | Readout::DonskerVaradhan | Readout::Clipped { .. });
-        needs.rows |= *cost == Cost::InfoNce || readout == Readout::InfoNce;
-    }
-    needs
+/// Returns the same error for all plans.
+fn failed(plans: &[IndexedPlan], error: &Error) -> Vec<IndexedOutcome> {
+    plans.iter().map(|(index, _)| (*index, Err(error.clone()))).collect()
 }
 
 impl Engine for CudaEngine {
     fn device(&self, task: &Task) -> EngineDevice {
-        match Run::new(task) {
+        match GpuPlan::new(task) {
             Ok(_) => {
                 EngineDevice::Cuda { name: self.device.name.clone(), precision: self.precision }
             }
@@ -318,36 +321,13 @@ impl Engine for CudaEngine {
     }
 
     fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>> {
-        let mut finished: Vec<(usize, Result<Outcome>)> = Vec::new();
-        let mut groups: Vec<(Shape, Vec<(usize, Run)>)> = Vec::new();
-        let mut on_cpu: Vec<usize> = Vec::new();
-        let mut reasons: Vec<String> = Vec::new();
         let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
-        for (index, task) in tasks.iter().enumerate() {
-            match Run::new(task) {
-                Err(reason) => {
-                    on_cpu.push(index);
-                    if !reasons.contains(&reason) {
-                        (self.notice)(&format!("{reason}: on the CPU"));
-                        reasons.push(reason);
-                    }
-                }
-                Ok(run) => match shape_of(&run) {
-                    Err(error) => finished.push((index, Err(error))),
-                    Ok(shape) => match groups.iter_mut().find(|(known, _)| *known == shape) {
-                        Some((_, group)) => group.push((index, run)),
-                        None => groups.push((shape, vec![(index, run)])),
-                    },
-                },
-            }
-        }
+        let Sorted { groups, on_cpu, invalid } = self.sort(tasks);
+        let mut finished: Vec<IndexedOutcome> =
+            invalid.into_iter().map(|(index, error)| (index, Err(error))).collect();
         for (shape, group) in &groups {
-            let group: Vec<(usize, &Run)> =
-                group.iter().map(|(index, run)| (*index, run)).collect();
-            let together = without_panic(|| self.execute_alike(shape, &group, observers));
-            finished.extend(together.unwrap_or_else(|panic| {
-                group.iter().map(|(index, _)| (*index, Err(failure(panic.clone())))).collect()
-            }));
+            let outcomes = without_panic(|| self.execute_group(shape, group, observers));
+            finished.extend(outcomes.unwrap_or_else(|panic| failed(group, &device_error(panic))));
         }
         let rest: Vec<Task> = on_cpu.iter().map(|index| tasks[*index]).collect();
         let outcomes = self.fallback.execute(&rest, &|place| observers(on_cpu[place]));

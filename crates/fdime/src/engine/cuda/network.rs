@@ -1,10 +1,11 @@
-//! The critics' networks as kernels: layers forwards, gradients backwards.
+//! The networks of the critics as kernels: the forward pass over layers, and their gradients.
 
 use super::abi::{
-    self, ALL_PAIRS, Buffer, InputGradient, Layer, MATRIX, PAIRED, Pairs, PlainProduct, Task,
-    WeightGradient,
+    self, ALL_PAIRS, Buffer, InputGradient, InputGradientTask, Layer, LayerTask, MATRIX, PAIRED,
+    Pairs, PlainProduct, WeightGradient, WeightGradientTask,
 };
-use super::program::{Arena, Block, Cut, Launch, Shape, Tile, padded, single};
+use super::memory::Arena;
+use super::program::{Launch, ParameterBlock, Shape, Tile, Tiling, padded};
 use crate::nn::Activation;
 use crate::pairing::Pairing;
 
@@ -14,17 +15,18 @@ pub(super) enum Network {
     Separable(Box<Separable>),
 }
 
-/// What a step works on.
+/// The inputs of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     /// x and y.
     pub(super) data: (Buffer, Buffer),
     pub(super) pairs: Pairs,
-    /// Where a parameter is, by its place in a run's piece.
+    /// Returns the place of a parameter from its index among a run's parameters.
     pub(super) parameter: &'a dyn Fn(usize) -> Buffer,
 }
 
-macro_rules! each {
+/// Evaluates an expression for the network of either kind.
+macro_rules! dispatch {
     ($network:expr, $one:ident => $body:expr) => {
         match $network {
             Network::Pair($one) => $body,
@@ -35,19 +37,19 @@ macro_rules! each {
 
 impl Network {
     pub(super) fn pairs(&self) -> Pairs {
-        each!(self, network => network.pairs)
+        dispatch!(self, network => network.pairs)
     }
 
-    /// Pairs of a batch, padding included.
+    /// Returns the number of pairs in a batch, including padding.
     pub(super) fn score_rows(&self) -> usize {
         self.pairs().rows as usize
     }
 
     pub(super) fn scores(&self) -> Buffer {
-        each!(self, network => network.scores)
+        dispatch!(self, network => network.scores)
     }
 
-    /// Parts that a score is the sum of.
+    /// Returns the number of parts that add up to a score.
     pub(super) fn score_parts(&self) -> usize {
         match self {
             Network::Pair(network) => network.score_parts,
@@ -56,10 +58,10 @@ impl Network {
     }
 
     pub(super) fn score_gradient(&self) -> Buffer {
-        each!(self, network => network.score_gradient)
+        dispatch!(self, network => network.score_gradient)
     }
 
-    /// Where the score's bias lies, if it has one.
+    /// Returns the index of the score's bias, or `None` if it has no bias.
     pub(super) fn score_bias(&self) -> Option<usize> {
         match self {
             Network::Pair(network) => Some(network.score_bias),
@@ -67,8 +69,8 @@ impl Network {
         }
     }
 
-    pub(super) fn blocks(&self) -> Vec<Block> {
-        each!(self, network => network.blocks.clone())
+    pub(super) fn blocks(&self) -> &[ParameterBlock] {
+        dispatch!(self, network => &network.blocks)
     }
 
     pub(super) fn parameter_count(&self) -> usize {
@@ -76,170 +78,172 @@ impl Network {
         blocks + usize::from(self.score_bias().is_some())
     }
 
-    /// Numbers that a run's parameters take, padding included.
+    /// Returns the length of a run's parameters, including padding.
     pub(super) fn parameter_size(&self) -> usize {
-        each!(self, network => network.parameter_size)
+        dispatch!(self, network => network.parameter_size)
     }
 
     pub(super) fn multiply_adds(&self) -> f64 {
-        each!(self, network => network.multiply_adds())
+        dispatch!(self, network => network.multiply_adds())
     }
 
     pub(super) fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
-        each!(self, network => network.forward(step, launches));
+        dispatch!(self, network => network.forward(step, launches));
     }
 
     pub(super) fn backward(&self, step: Step, launches: &mut Vec<Launch>) {
-        each!(self, network => network.backward(step, launches));
+        dispatch!(self, network => network.backward(step, launches));
     }
 }
 
 /// Lays out parameters one after the other, each with memory for the pieces of its gradient.
-struct Blocks<'a> {
-    blocks: Vec<Block>,
+struct ParameterLayout<'a> {
+    blocks: Vec<ParameterBlock>,
     size: usize,
     runs: usize,
     wgmma: bool,
     arena: &'a mut Arena,
 }
 
-impl Blocks<'_> {
-    /// The next block, without gradient.
-    fn block(&self, rows: usize, columns: usize) -> Block {
-        let none = Buffer::default();
-        Block {
-            rows,
-            columns,
-            ld: padded(columns),
-            at: self.size,
-            gradient: none,
-            pieces: 0,
-            piece_stride: 0,
-            forward: none,
-            backward: none,
-        }
+impl<'a> ParameterLayout<'a> {
+    fn new(tiling: &Tiling, arena: &'a mut Arena) -> Self {
+        let (runs, wgmma) = (tiling.runs, tiling.wgmma);
+        ParameterLayout { blocks: Vec::new(), size: 0, runs, wgmma, arena }
     }
 
-    /// A matrix with rows and columns padded.
-    fn matrix(&mut self, rows: usize, columns: usize, pieces: usize) -> Block {
-        let (padded_rows, ld) = (padded(rows), padded(columns));
-        let each = padded_rows * ld;
-        let gradient = self.arena.floats(pieces * each, self.runs);
-        let mut block = Block { gradient, pieces, piece_stride: each, ..self.block(rows, columns) };
+    /// Adds a matrix with padded rows and columns.
+    fn matrix(&mut self, rows: usize, columns: usize, pieces: usize) -> ParameterBlock {
+        let (stored_rows, ld) = (padded(rows), padded(columns));
+        let mut block = self.block((rows, columns), stored_rows, pieces);
         if self.wgmma {
-            // 16 depths of 256 rows take this many numbers' places (B_STAGE).
+            // 16 depths of 256 rows take B_STAGE bytes (common.cuh), here in numbers.
             let packed = |rows: usize, depths: usize| {
                 rows.div_ceil(256) * depths.div_ceil(16) * (4 * (256 * 16 + 32) / 4)
             };
-            block.forward = self.arena.floats(packed(ld, padded_rows), self.runs);
-            block.backward = self.arena.floats(packed(padded_rows, ld), self.runs);
+            block.forward = self.arena.floats(packed(ld, stored_rows), self.runs);
+            block.backward = self.arena.floats(packed(stored_rows, ld), self.runs);
         }
-        self.size += each;
         self.blocks.push(block);
         block
     }
 
-    fn row(&mut self, columns: usize, pieces: usize) -> Block {
-        let ld = padded(columns);
-        let gradient = self.arena.floats(pieces * ld, self.runs);
-        let block = Block { gradient, pieces, piece_stride: ld, ..self.block(1, columns) };
-        self.size += ld;
+    /// Adds a single row with padded columns.
+    fn row(&mut self, columns: usize, pieces: usize) -> ParameterBlock {
+        let block = self.block((1, columns), 1, pieces);
         self.blocks.push(block);
         block
+    }
+
+    fn block(
+        &mut self,
+        (rows, columns): (usize, usize),
+        stored_rows: usize,
+        pieces: usize,
+    ) -> ParameterBlock {
+        let (ld, at) = (padded(columns), self.size);
+        let piece_stride = stored_rows * ld;
+        let gradient = self.arena.floats(pieces * piece_stride, self.runs);
+        self.size += piece_stride;
+        let (forward, backward) = (Buffer::default(), Buffer::default());
+        ParameterBlock { rows, columns, ld, at, gradient, pieces, piece_stride, forward, backward }
     }
 }
 
 /// A hidden layer: weights, bias, and its outputs on all rows.
 #[derive(Clone, Copy)]
 struct Hidden {
-    weights: Block,
-    bias: Block,
-    /// Behind the last layer of ReLUs only which of them are on, 32 in a number's place.
+    weights: ParameterBlock,
+    bias: ParameterBlock,
+    /// For the last layer of a network of ReLUs only a bit for each output: whether it is
+    /// positive.
     outputs: Buffer,
-    /// The gradient of its outputs before the activation; the last one's is made on the way.
+    /// The gradient of its outputs before the activation. The last layer of a pair network stores
+    /// none: kernels derive it from the gradient of the scores.
     gradient: Buffer,
 }
 
-/// The joint and the deranged critic: one network over pairs. Its first layer is
-/// act(x W_x + y W_y + b): P = x W_x + b and Q = y W_y are made once for every row, their sum for
-/// every pair on the way into the second layer.
+/// The network over pairs of the joint and the deranged critic. Its first layer is
+/// act(x W_x + y W_y + b): P = x W_x + b and Q = y W_y are computed once for every row, and kernels
+/// of the second layer add them for every pair.
 pub(super) struct PairNetwork {
-    cut: Cut,
+    tiling: Tiling,
     tile: Tile,
     n: usize,
     relu: bool,
     pairs: Pairs,
     ld: (usize, usize),
-    blocks: Vec<Block>,
+    blocks: Vec<ParameterBlock>,
     parameter_size: usize,
     /// W_x, W_y and b of the first layer.
-    first: (Block, Block, Block),
+    first: (ParameterBlock, ParameterBlock, ParameterBlock),
     p: Buffer,
     q: Buffer,
-    /// Parts of dJ/dP and dJ/dQ, and how many each is the sum of.
+    /// Parts that add up to dJ/dP and dJ/dQ, and their numbers.
     p_gradient: (Buffer, usize),
     q_gradient: (Buffer, usize),
     part_stride: usize,
     /// The layers after the first.
     hidden: Vec<Hidden>,
-    score_weights: Block,
+    score_weights: ParameterBlock,
     score_bias: usize,
     scores: Buffer,
     score_parts: usize,
     score_gradient: Buffer,
 }
 
+/// Returns the pairs of a network over pairs, and the number of tiles of xs and of ys.
+fn tiled_pairs(shape: &Shape, tile: Tile) -> (Pairs, (usize, usize)) {
+    let n = shape.n;
+    let all = shape.pairing == Pairing::AllPairs;
+    let block = tile.rows() / 16;
+    let tiles = (n.div_ceil(block), n.div_ceil(16));
+    let rows = if all { tiles.0 * tiles.1 * tile.rows() } else { n.div_ceil(8) * 16 };
+    let pairs = Pairs {
+        layout: if all { ALL_PAIRS } else { PAIRED },
+        n: n as i32,
+        block_bits: block.ilog2() as i32,
+        rows: rows as i32,
+        shift: i32::from(shape.pairing == Pairing::Shift),
+        ..Pairs::default().with_tiles(tiles.1)
+    };
+    (pairs, tiles)
+}
+
 impl PairNetwork {
-    pub(super) fn new(shape: &Shape, cut: &Cut, ld: (usize, usize), arena: &mut Arena) -> Self {
-        let (n, runs) = (shape.n, cut.runs);
+    pub(super) fn new(
+        shape: &Shape,
+        tiling: &Tiling,
+        ld: (usize, usize),
+        arena: &mut Arena,
+    ) -> Self {
+        let (n, runs) = (shape.n, tiling.runs);
         let widths = &shape.critic.hidden;
         let relu = shape.critic.activation == Activation::Relu;
         let all = shape.pairing == Pairing::AllPairs;
-        let pair_count = if all { n * n } else { 2 * n };
-        let tile = cut.tile(pair_count, widths[1], 1);
-        let block = tile.rows() / 16;
-        let tiles = (n.div_ceil(block), n.div_ceil(16));
-        let rows = if all { tiles.0 * tiles.1 * tile.rows() } else { n.div_ceil(8) * 16 };
-        let pairs = Pairs {
-            layout: if all { ALL_PAIRS } else { PAIRED },
-            n: n as i32,
-            block_bits: block.ilog2() as i32,
-            rows: rows as i32,
-            shift: i32::from(shape.pairing == Pairing::Shift),
-            ..Pairs::default().with_tiles(tiles.1)
-        };
+        let tile = tiling.tile(if all { n * n } else { 2 * n }, widths[1], 1);
+        let (pairs, tiles) = tiled_pairs(shape, tile);
+        let rows = pairs.rows as usize;
 
         let h0 = padded(widths[0]);
-        let first_pieces = cut.pieces(Tile::Small, (ld.0.max(ld.1), h0), n, 2);
-        let mut layout = Blocks { blocks: Vec::new(), size: 0, runs, wgmma: cut.wgmma, arena };
+        let first_pieces = tiling.pieces(Tile::Small, (ld.0.max(ld.1), h0), n, 2);
+        let mut layout = ParameterLayout::new(tiling, arena);
         let first = (
             layout.matrix(shape.dims.0, widths[0], first_pieces),
             layout.matrix(shape.dims.1, widths[0], first_pieces),
             layout.row(widths[0], first_pieces),
         );
-        let mut pieces = 1;
-        let mut hidden = Vec::new();
-        for (k, pair) in widths.windows(2).enumerate() {
-            pieces = cut.pieces(tile, (padded(pair[0]), padded(pair[1])), rows, 1);
-            let (weights, bias) =
-                (layout.matrix(pair[0], pair[1], pieces), layout.row(pair[1], pieces));
-            let last = k + 2 == widths.len();
-            let kept = if last && relu { weights.ld.div_ceil(32) } else { weights.ld };
-            let outputs = layout.arena.floats(rows * kept, runs);
-            let gradient =
-                if last { Buffer::default() } else { layout.arena.floats(rows * weights.ld, runs) };
-            hidden.push(Hidden { weights, bias, outputs, gradient });
-        }
-        let last_width = widths[widths.len() - 1];
-        // A column of numbers, stored as a row. Behind ReLUs every tile of the weights before it
-        // makes a piece of its gradient.
-        let before = padded(widths[widths.len() - 2]).div_ceil(tile.rows());
-        let score_weights = layout.row(last_width, if relu { pieces * before } else { pieces });
-        let Blocks { blocks, size, .. } = layout;
-        let score_parts = padded(last_width).div_ceil(tile.columns(cut.precision));
+        let hidden = hidden_layers(widths, relu, tile, tiling, rows, &mut layout);
+        let (last, pieces) = (widths.len() - 1, hidden[hidden.len() - 1].weights.pieces);
+        // The score's weights are a column, stored as a row. In a network of ReLUs every tile of
+        // the weights below makes a piece of its gradient.
+        let tiles_below = padded(widths[last - 1]).div_ceil(tile.rows());
+        let score_pieces = if relu { pieces * tiles_below } else { pieces };
+        let score_weights = layout.row(widths[last], score_pieces);
+        let ParameterLayout { blocks, size, .. } = layout;
+        let score_parts = padded(widths[last]).div_ceil(tile.columns(tiling.precision));
         let (p_parts, q_parts) = if all { (tiles.1, tiles.0) } else { (1, 2) };
         PairNetwork {
-            cut: *cut,
+            tiling: *tiling,
             tile,
             n,
             relu,
@@ -269,9 +273,14 @@ impl PairNetwork {
     }
 
     fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
-        let Step { data, pairs, parameter } = step;
+        launches.push(self.first_layer(step));
+        launches.extend((0..self.hidden.len()).map(|k| self.hidden_layer(step, k)));
+    }
+
+    /// Returns the kernel that computes P and Q.
+    fn first_layer(&self, Step { data, pairs, parameter }: Step) -> Launch {
         let (wx, wy, b) = self.first;
-        let half = |input: Buffer, weights: Block, ld: usize, output: Buffer| Layer {
+        let half = |input: Buffer, weights: ParameterBlock, ld: usize, output: Buffer| Layer {
             input,
             weights: parameter(weights.at),
             packed: weights.forward,
@@ -286,163 +295,220 @@ impl PairNetwork {
         let mut x_half = half(data.0, wx, self.ld.0, self.p);
         x_half.bias = parameter(b.at);
         let y_half = half(data.1, wy, self.ld.1, self.q);
-        let task = Task { roles: 2, pairs, of: [x_half, y_half] };
-        let tile = self.cut.tile(self.n, wx.ld, 2);
-        launches.push(self.cut.product("layer_of_matrix", tile, (self.n, wx.ld), 2, &task));
+        let task = LayerTask::double(pairs, [x_half, y_half]);
+        let tile = self.tiling.tile(self.n, wx.ld, 2);
+        self.tiling.product("layer_of_matrix", tile, (self.n, wx.ld), 2, &task)
+    }
 
-        for (k, hidden) in self.hidden.iter().enumerate() {
-            let (rows, weights) = (pairs.rows as usize, hidden.weights);
-            let mut layer = Layer {
-                input: if k == 0 { self.p } else { self.hidden[k - 1].outputs },
-                q: self.q,
-                weights: parameter(weights.at),
-                packed: weights.forward,
-                bias: parameter(hidden.bias.at),
-                output: hidden.outputs,
-                rows: rows as i32,
-                inputs: padded(weights.rows) as i32,
-                outputs: weights.ld as i32,
-                ld_input: padded(weights.rows) as i32,
-                ld_output: weights.ld as i32,
-                activated: 1,
-                ..Layer::default()
-            };
-            if k + 1 == self.hidden.len() {
-                layer.score_weights = parameter(self.score_weights.at);
-                layer.scores = self.scores;
-                if self.relu {
-                    (layer.on, layer.output) = (hidden.outputs, Buffer::default());
-                }
+    /// Returns the kernel of hidden layer `k` after the first; the last also makes the scores.
+    fn hidden_layer(&self, Step { pairs, parameter, .. }: Step, k: usize) -> Launch {
+        let hidden = &self.hidden[k];
+        let (rows, weights) = (pairs.rows as usize, hidden.weights);
+        let mut layer = Layer {
+            input: self.below(k),
+            q: self.q,
+            weights: parameter(weights.at),
+            packed: weights.forward,
+            bias: parameter(hidden.bias.at),
+            output: hidden.outputs,
+            rows: rows as i32,
+            inputs: padded(weights.rows) as i32,
+            outputs: weights.ld as i32,
+            ld_input: padded(weights.rows) as i32,
+            ld_output: weights.ld as i32,
+            activated: 1,
+            ..Layer::default()
+        };
+        if k + 1 == self.hidden.len() {
+            layer.score_weights = parameter(self.score_weights.at);
+            layer.scores = self.scores;
+            if self.relu {
+                (layer.on, layer.output) = (hidden.outputs, Buffer::default());
             }
-            let kernel = if k == 0 { "layer_of_pairs" } else { "layer_of_matrix" };
-            let task = single(pairs, layer);
-            launches.push(self.cut.product(kernel, self.tile, (rows, weights.ld), 1, &task));
+        }
+        let kernel = if k == 0 { "layer_of_pairs" } else { "layer_of_matrix" };
+        let task = LayerTask::single(pairs, layer);
+        self.tiling.product(kernel, self.tile, (rows, weights.ld), 1, &task)
+    }
+
+    /// Returns the input of hidden layer `k`: P, or the outputs of the layer below.
+    fn below(&self, k: usize) -> Buffer {
+        if k == 0 { self.p } else { self.hidden[k - 1].outputs }
+    }
+
+    /// Returns the gradient that hidden layer `k` receives, and its name in the kernels' names.
+    fn above(&self, k: usize) -> (Buffer, &'static str) {
+        if k + 1 == self.hidden.len() {
+            (self.score_gradient, "scores")
+        } else {
+            (self.hidden[k].gradient, "matrix")
         }
     }
 
     fn backward(&self, step: Step, launches: &mut Vec<Launch>) {
-        let Step { data, pairs, parameter } = step;
-        let rows = pairs.rows as usize;
-        for (k, hidden) in self.hidden.iter().enumerate().rev() {
-            let weights = hidden.weights;
-            let inputs = padded(weights.rows);
-            let last = k + 1 == self.hidden.len();
-            let (gradient, above) =
-                if last { (self.score_gradient, "scores") } else { (hidden.gradient, "matrix") };
-            let from = if k == 0 { "pairs" } else { "matrix" };
-            let below = if k == 0 { self.p } else { self.hidden[k - 1].outputs };
-            let mut task = WeightGradient {
-                input: below,
-                q: self.q,
-                gradient,
-                score_weights: parameter(self.score_weights.at),
-                last_outputs: hidden.outputs,
-                weights: parameter(weights.at),
-                bias: parameter(hidden.bias.at),
-                result: weights.gradient,
-                bias_result: hidden.bias.gradient,
-                rows: rows as i32,
-                inputs: inputs as i32,
-                outputs: weights.ld as i32,
-                ld_input: inputs as i32,
-                ld_output: weights.ld as i32,
-                pieces: weights.pieces as i32,
-                ..WeightGradient::default()
-            };
-            if last {
-                task.score_result = self.score_weights.gradient;
-            }
-            let kernel = format!("weights_{from}_{above}");
-            let size = (inputs, weights.ld);
-            launches.push(self.cut.weight_gradient(&kernel, self.tile, size, &single(pairs, task)));
-
-            let task = InputGradient {
-                gradient,
-                score_weights: parameter(self.score_weights.at),
-                outputs: hidden.outputs,
-                weights: parameter(weights.at),
-                packed: weights.backward,
-                below,
-                q: self.q,
-                result: if k == 0 { self.p_gradient.0 } else { self.hidden[k - 1].gradient },
-                q_result: self.q_gradient.0,
-                rows: rows as i32,
-                inputs: inputs as i32,
-                columns: weights.ld as i32,
-                ld_input: inputs as i32,
-                ld_output: weights.ld as i32,
-                part_stride: self.part_stride as u64,
-            };
-            let to = if k == 0 { "pairs" } else { "stored" };
-            let kernel = format!("inputs_{above}_{to}");
-            let task = single(pairs, task);
-            launches.push(self.cut.product(&kernel, self.tile, (rows, inputs), 1, &task));
+        for k in (0..self.hidden.len()).rev() {
+            launches.push(self.weight_gradient(step, k));
+            launches.push(self.input_gradient(step, k));
         }
+        launches.push(self.first_weight_gradient(step));
+    }
+
+    fn weight_gradient(&self, Step { pairs, parameter, .. }: Step, k: usize) -> Launch {
+        let hidden = &self.hidden[k];
+        let weights = hidden.weights;
+        let inputs = padded(weights.rows);
+        let (gradient, above) = self.above(k);
+        let mut gradient = WeightGradient {
+            input: self.below(k),
+            q: self.q,
+            gradient,
+            score_weights: parameter(self.score_weights.at),
+            last_outputs: hidden.outputs,
+            weights: parameter(weights.at),
+            bias: parameter(hidden.bias.at),
+            result: weights.gradient,
+            bias_result: hidden.bias.gradient,
+            rows: pairs.rows,
+            inputs: inputs as i32,
+            outputs: weights.ld as i32,
+            ld_input: inputs as i32,
+            ld_output: weights.ld as i32,
+            pieces: weights.pieces as i32,
+            ..WeightGradient::default()
+        };
+        if k + 1 == self.hidden.len() {
+            gradient.score_result = self.score_weights.gradient;
+        }
+        let kernel = format!("weights_{}_{above}", if k == 0 { "pairs" } else { "matrix" });
+        let task = WeightGradientTask::single(pairs, gradient);
+        self.tiling.weight_gradient(&kernel, self.tile, (inputs, weights.ld), &task)
+    }
+
+    fn input_gradient(&self, Step { pairs, parameter, .. }: Step, k: usize) -> Launch {
+        let hidden = &self.hidden[k];
+        let weights = hidden.weights;
+        let (rows, inputs) = (pairs.rows as usize, padded(weights.rows));
+        let (gradient, above) = self.above(k);
+        let gradient = InputGradient {
+            gradient,
+            score_weights: parameter(self.score_weights.at),
+            outputs: hidden.outputs,
+            weights: parameter(weights.at),
+            packed: weights.backward,
+            below: self.below(k),
+            q: self.q,
+            result: if k == 0 { self.p_gradient.0 } else { self.hidden[k - 1].gradient },
+            q_result: self.q_gradient.0,
+            rows: rows as i32,
+            inputs: inputs as i32,
+            columns: weights.ld as i32,
+            ld_input: inputs as i32,
+            ld_output: weights.ld as i32,
+            padding: 0,
+            part_stride: self.part_stride as u64,
+        };
+        let kernel = format!("inputs_{above}_{}", if k == 0 { "pairs" } else { "stored" });
+        let task = InputGradientTask::single(pairs, gradient);
+        self.tiling.product(&kernel, self.tile, (rows, inputs), 1, &task)
+    }
+
+    /// Returns the kernel for the gradients of W_x, W_y and b from the parts of dJ/dP and dJ/dQ.
+    fn first_weight_gradient(&self, Step { data, pairs, .. }: Step) -> Launch {
         let (wx, wy, b) = self.first;
-        let half =
-            |input: Buffer, weights: Block, ld: usize, (gradient, parts): (Buffer, usize)| {
-                WeightGradient {
-                    input,
-                    gradient,
-                    result: weights.gradient,
-                    rows: self.n as i32,
-                    inputs: ld as i32,
-                    outputs: weights.ld as i32,
-                    ld_input: ld as i32,
-                    ld_output: weights.ld as i32,
-                    pieces: weights.pieces as i32,
-                    parts: parts as i32,
-                    part_stride: self.part_stride as u64,
-                    ..WeightGradient::default()
-                }
-            };
+        let half = |input: Buffer,
+                    weights: ParameterBlock,
+                    ld: usize,
+                    (gradient, parts): (Buffer, usize)| WeightGradient {
+            input,
+            gradient,
+            result: weights.gradient,
+            rows: self.n as i32,
+            inputs: ld as i32,
+            outputs: weights.ld as i32,
+            ld_input: ld as i32,
+            ld_output: weights.ld as i32,
+            pieces: weights.pieces as i32,
+            parts: parts as i32,
+            part_stride: self.part_stride as u64,
+            ..WeightGradient::default()
+        };
         let mut x_half = half(data.0, wx, self.ld.0, self.p_gradient);
         x_half.bias_result = b.gradient;
         let y_half = half(data.1, wy, self.ld.1, self.q_gradient);
-        let task = Task { roles: 2, pairs, of: [x_half, y_half] };
+        let task = WeightGradientTask::double(pairs, [x_half, y_half]);
         let size = (self.ld.0.max(self.ld.1), wx.ld);
-        launches.push(self.cut.weight_gradient("weights_matrix_parts", Tile::Small, size, &task));
+        self.tiling.weight_gradient("weights_matrix_parts", Tile::Small, size, &task)
     }
 }
 
-/// One of the separable critic's two networks.
+/// Lays out the hidden layers of a pair network after the first.
+fn hidden_layers(
+    widths: &[usize],
+    relu: bool,
+    tile: Tile,
+    tiling: &Tiling,
+    rows: usize,
+    layout: &mut ParameterLayout,
+) -> Vec<Hidden> {
+    let runs = tiling.runs;
+    let layer = |(k, pair): (usize, &[usize])| {
+        let pieces = tiling.pieces(tile, (padded(pair[0]), padded(pair[1])), rows, 1);
+        let weights = layout.matrix(pair[0], pair[1], pieces);
+        let bias = layout.row(pair[1], pieces);
+        let last = k + 2 == widths.len();
+        let stored = if last && relu { weights.ld.div_ceil(32) } else { weights.ld };
+        let outputs = layout.arena.floats(rows * stored, runs);
+        let gradient =
+            if last { Buffer::default() } else { layout.arena.floats(rows * weights.ld, runs) };
+        Hidden { weights, bias, outputs, gradient }
+    };
+    widths.windows(2).enumerate().map(layer).collect()
+}
+
+/// One of the two networks of the separable critic.
 struct Tower {
+    /// The leading dimension of its input.
     ld: usize,
-    /// Every layer's weights, bias, outputs and gradient; the last one's outputs are the embedding.
+    /// All layers; the outputs of the last are the embedding.
     layers: Vec<Hidden>,
 }
 
 /// The separable critic: score = g(x) . h(y).
 pub(super) struct Separable {
-    cut: Cut,
+    tiling: Tiling,
     tile: Tile,
     n: usize,
     embedding: usize,
-    all: bool,
+    all_pairs: bool,
     pairs: Pairs,
     towers: [Tower; 2],
-    blocks: Vec<Block>,
+    blocks: Vec<ParameterBlock>,
     parameter_size: usize,
     scores: Buffer,
     score_gradient: Buffer,
 }
 
 impl Separable {
-    pub(super) fn new(shape: &Shape, cut: &Cut, ld: (usize, usize), arena: &mut Arena) -> Self {
-        let (n, runs) = (shape.n, cut.runs);
-        let all = shape.pairing == Pairing::AllPairs;
+    pub(super) fn new(
+        shape: &Shape,
+        tiling: &Tiling,
+        ld: (usize, usize),
+        arena: &mut Arena,
+    ) -> Self {
+        let (n, runs) = (shape.n, tiling.runs);
+        let all_pairs = shape.pairing == Pairing::AllPairs;
         let embedding = padded(shape.critic.embedding);
-        let tile = cut.tile(n, shape.critic.hidden[0], 2);
-        // Rows beyond the last are read by the products over all ys, as zeros.
+        let tile = tiling.tile(n, shape.critic.hidden[0], 2);
+        // The products over all ys also read the padding rows, which stay zero.
         let stored_rows = padded(n);
-        let mut layout = Blocks { blocks: Vec::new(), size: 0, runs, wgmma: cut.wgmma, arena };
+        let mut layout = ParameterLayout::new(tiling, arena);
         let sides = [(shape.dims.0, ld.0), (shape.dims.1, ld.1)];
         let towers = sides.map(|(dim, ld)| {
             let mut inputs = dim;
             let widths = shape.critic.hidden.iter().chain([&shape.critic.embedding]);
             let layers = widths
                 .map(|&width| {
-                    let pieces = cut.pieces(tile, (padded(inputs), padded(width)), n, 2);
+                    let pieces = tiling.pieces(tile, (padded(inputs), padded(width)), n, 2);
                     let weights = layout.matrix(inputs, width, pieces);
                     inputs = width;
                     Hidden {
@@ -455,16 +521,16 @@ impl Separable {
                 .collect();
             Tower { ld, layers }
         });
-        let Blocks { blocks, size, .. } = layout;
-        let rows = if all { n * padded(n) } else { n.div_ceil(8) * 16 };
+        let ParameterLayout { blocks, size, .. } = layout;
+        let rows = if all_pairs { n * padded(n) } else { n.div_ceil(8) * 16 };
         Separable {
-            cut: *cut,
+            tiling: *tiling,
             tile,
             n,
             embedding,
-            all,
+            all_pairs,
             pairs: Pairs {
-                layout: if all { MATRIX } else { PAIRED },
+                layout: if all_pairs { MATRIX } else { PAIRED },
                 n: n as i32,
                 rows: rows as i32,
                 shift: i32::from(shape.pairing == Pairing::Shift),
@@ -489,11 +555,13 @@ impl Separable {
         self.towers[0].layers.len()
     }
 
-    fn embedding_of(&self, tower: usize) -> &Hidden {
-        &self.towers[tower].layers[self.depth() - 1]
+    /// Returns the last layers of the two networks, g and h.
+    fn embeddings(&self) -> (&Hidden, &Hidden) {
+        let last = self.depth() - 1;
+        (&self.towers[0].layers[last], &self.towers[1].layers[last])
     }
 
-    /// The rows that layer `k` of a tower reads, and how many numbers apart they are.
+    /// Returns the input of layer `k` of a tower and its leading dimension.
     fn below(&self, data: (Buffer, Buffer), side: usize, k: usize) -> (Buffer, usize) {
         let tower = &self.towers[side];
         match k {
@@ -503,7 +571,7 @@ impl Separable {
     }
 
     fn paired(&self, pairs: Pairs) -> abi::PairedEmbeddings {
-        let (g, h) = (self.embedding_of(0), self.embedding_of(1));
+        let (g, h) = self.embeddings();
         abi::PairedEmbeddings {
             pairs,
             g: g.outputs,
@@ -517,129 +585,148 @@ impl Separable {
         }
     }
 
-    fn plain(&self, kernel: &str, (rows, columns): (usize, usize), of: PlainProduct) -> Launch {
-        let tile = self.cut.tile(rows, columns, 1);
-        let task = abi::PlainTask { roles: 1, of: [of, PlainProduct::default()] };
-        self.cut.product(kernel, tile, (rows, columns), 1, &task)
+    fn plain(&self, kernel: &str, product: PlainProduct) -> Launch {
+        let size = (product.rows as usize, product.columns as usize);
+        let tile = self.tiling.tile(size.0, size.1, 1);
+        let roles = [product, PlainProduct::default()];
+        let task = abi::PlainTask { grid: abi::Grid { roles: 1 }, padding: 0, roles };
+        self.tiling.product(kernel, tile, size, 1, &task)
     }
 
     fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
-        let Step { data, pairs, parameter } = step;
-        let (n, e) = (self.n, self.embedding);
-        for k in 0..self.depth() {
-            let layer = |side: usize| {
-                let (input, ld) = self.below(data, side, k);
-                let layer = self.towers[side].layers[k];
-                Layer {
-                    input,
-                    weights: parameter(layer.weights.at),
-                    packed: layer.weights.forward,
-                    bias: parameter(layer.bias.at),
-                    output: layer.outputs,
-                    rows: n as i32,
-                    inputs: ld as i32,
-                    outputs: layer.weights.ld as i32,
-                    ld_input: ld as i32,
-                    ld_output: layer.weights.ld as i32,
-                    activated: i32::from(k + 1 < self.depth()),
-                    ..Layer::default()
-                }
-            };
-            let task = Task { roles: 2, pairs, of: [0, 1].map(layer) };
-            let size = (n, self.towers[0].layers[k].weights.ld);
-            launches.push(self.cut.product("layer_of_matrix", self.tile, size, 2, &task));
+        launches.extend((0..self.depth()).map(|k| self.layer(step, k)));
+        launches.push(self.score(step.pairs));
+    }
+
+    /// Returns the kernel of layer `k` of both networks.
+    fn layer(&self, Step { data, pairs, parameter }: Step, k: usize) -> Launch {
+        let role = |side: usize| {
+            let (input, ld) = self.below(data, side, k);
+            let layer = self.towers[side].layers[k];
+            Layer {
+                input,
+                weights: parameter(layer.weights.at),
+                packed: layer.weights.forward,
+                bias: parameter(layer.bias.at),
+                output: layer.outputs,
+                rows: self.n as i32,
+                inputs: ld as i32,
+                outputs: layer.weights.ld as i32,
+                ld_input: ld as i32,
+                ld_output: layer.weights.ld as i32,
+                activated: i32::from(k + 1 < self.depth()),
+                ..Layer::default()
+            }
+        };
+        let task = LayerTask::double(pairs, [role(0), role(1)]);
+        let size = (self.n, self.towers[0].layers[k].weights.ld);
+        self.tiling.product("layer_of_matrix", self.tile, size, 2, &task)
+    }
+
+    /// Returns the kernel that multiplies the embeddings.
+    fn score(&self, pairs: Pairs) -> Launch {
+        let (n, e) = (self.n as i32, self.embedding as i32);
+        if !self.all_pairs {
+            let grid = (pairs.rows as usize / 4, 1, self.tiling.runs);
+            return Launch::new("paired_scores", grid, 128, 0, &self.paired(pairs));
         }
-        if self.all {
-            let of = PlainProduct {
-                a: self.embedding_of(0).outputs,
-                b: self.embedding_of(1).outputs,
-                result: self.scores,
-                rows: n as i32,
-                columns: n as i32,
-                depth: e as i32,
-                ld_a: e as i32,
-                ld_b: e as i32,
-                ld_result: padded(n) as i32,
-            };
-            launches.push(self.plain("product_along_along", (n, n), of));
-        } else {
-            let grid = (pairs.rows as usize / 4, 1, self.cut.runs);
-            launches.push(Launch::new("paired_scores", grid, 128, 0, &self.paired(pairs)));
-        }
+        let (g, h) = self.embeddings();
+        let product = PlainProduct {
+            a: g.outputs,
+            b: h.outputs,
+            result: self.scores,
+            rows: n,
+            columns: n,
+            depth: e,
+            ld_a: e,
+            ld_b: e,
+            ld_result: padded(self.n) as i32,
+        };
+        self.plain("product_along_along", product)
     }
 
     fn backward(&self, step: Step, launches: &mut Vec<Launch>) {
-        let Step { data, pairs, parameter } = step;
-        let (n, e) = (self.n, self.embedding);
-        if self.all {
-            // dJ/dg = S h and dJ/dh = S^T g, S = dJ/ds
-            let of = |b: Buffer, result: Buffer| PlainProduct {
-                a: self.score_gradient,
-                b,
-                result,
-                rows: n as i32,
-                columns: e as i32,
-                depth: padded(n) as i32,
-                ld_a: padded(n) as i32,
-                ld_b: e as i32,
-                ld_result: e as i32,
-            };
-            let (g, h) = (self.embedding_of(0), self.embedding_of(1));
-            launches.push(self.plain("product_along_across", (n, e), of(h.outputs, g.gradient)));
-            let turned = PlainProduct { depth: n as i32, ..of(g.outputs, h.gradient) };
-            launches.push(self.plain("product_across_across", (n, e), turned));
-        } else {
-            let grid = (n.div_ceil(4), 1, self.cut.runs);
+        self.embedding_gradients(step.pairs, launches);
+        for k in (0..self.depth()).rev() {
+            launches.push(self.weight_gradients(step, k));
+            if k > 0 {
+                launches.push(self.input_gradients(step, k));
+            }
+        }
+    }
+
+    /// Adds the kernels for dJ/dg and dJ/dh.
+    fn embedding_gradients(&self, pairs: Pairs, launches: &mut Vec<Launch>) {
+        let (n, e) = (self.n as i32, self.embedding as i32);
+        if !self.all_pairs {
+            let grid = (self.n.div_ceil(4), 1, self.tiling.runs);
             let task = self.paired(pairs);
             launches.push(Launch::new("paired_embedding_gradient", grid, 128, 0, &task));
+            return;
         }
-        for k in (0..self.depth()).rev() {
-            let weight_gradient = |side: usize| {
-                let (input, ld) = self.below(data, side, k);
-                let layer = self.towers[side].layers[k];
-                WeightGradient {
-                    input,
-                    gradient: layer.gradient,
-                    result: layer.weights.gradient,
-                    bias_result: layer.bias.gradient,
-                    rows: n as i32,
-                    inputs: ld as i32,
-                    outputs: layer.weights.ld as i32,
-                    ld_input: ld as i32,
-                    ld_output: layer.weights.ld as i32,
-                    pieces: layer.weights.pieces as i32,
-                    ..WeightGradient::default()
-                }
-            };
-            let of = [0, 1].map(weight_gradient);
-            let inputs = of.iter().map(|role| role.inputs as usize).max().unwrap_or(0);
-            let size = (inputs, of[0].outputs as usize);
-            let task = Task { roles: 2, pairs, of };
-            let kernel = "weights_matrix_matrix";
-            launches.push(self.cut.weight_gradient(kernel, self.tile, size, &task));
-            if k == 0 {
-                break;
+        // dJ/dg = S h and dJ/dh = S^T g, S = dJ/ds
+        let product = |depth: usize, b: &Hidden, result: &Hidden| PlainProduct {
+            a: self.score_gradient,
+            b: b.outputs,
+            result: result.gradient,
+            rows: n,
+            columns: e,
+            depth: depth as i32,
+            ld_a: padded(self.n) as i32,
+            ld_b: e,
+            ld_result: e,
+        };
+        let (g, h) = self.embeddings();
+        launches.push(self.plain("product_along_across", product(padded(self.n), h, g)));
+        launches.push(self.plain("product_across_across", product(self.n, g, h)));
+    }
+
+    fn weight_gradients(&self, Step { data, pairs, .. }: Step, k: usize) -> Launch {
+        let role = |side: usize| {
+            let (input, ld) = self.below(data, side, k);
+            let layer = self.towers[side].layers[k];
+            WeightGradient {
+                input,
+                gradient: layer.gradient,
+                result: layer.weights.gradient,
+                bias_result: layer.bias.gradient,
+                rows: self.n as i32,
+                inputs: ld as i32,
+                outputs: layer.weights.ld as i32,
+                ld_input: ld as i32,
+                ld_output: layer.weights.ld as i32,
+                pieces: layer.weights.pieces as i32,
+                ..WeightGradient::default()
             }
-            let input_gradient = |tower: &Tower| {
-                let (layer, below) = (tower.layers[k], tower.layers[k - 1]);
-                InputGradient {
-                    gradient: layer.gradient,
-                    weights: parameter(layer.weights.at),
-                    packed: layer.weights.backward,
-                    below: below.outputs,
-                    result: below.gradient,
-                    rows: n as i32,
-                    inputs: below.weights.ld as i32,
-                    columns: layer.weights.ld as i32,
-                    ld_input: below.weights.ld as i32,
-                    ld_output: layer.weights.ld as i32,
-                    ..InputGradient::default()
-                }
-            };
-            let of = [0, 1].map(|side| input_gradient(&self.towers[side]));
-            let size = (n, of[0].inputs as usize);
-            let task = Task { roles: 2, pairs, of };
-            launches.push(self.cut.product("inputs_matrix_stored", self.tile, size, 2, &task));
-        }
+        };
+        let roles = [role(0), role(1)];
+        let inputs = roles[0].inputs.max(roles[1].inputs) as usize;
+        let size = (inputs, roles[0].outputs as usize);
+        let task = WeightGradientTask::double(pairs, roles);
+        self.tiling.weight_gradient("weights_matrix_matrix", self.tile, size, &task)
+    }
+
+    fn input_gradients(&self, Step { pairs, parameter, .. }: Step, k: usize) -> Launch {
+        let role = |side: usize| {
+            let layers = &self.towers[side].layers;
+            let (layer, below) = (layers[k], layers[k - 1]);
+            InputGradient {
+                gradient: layer.gradient,
+                weights: parameter(layer.weights.at),
+                packed: layer.weights.backward,
+                below: below.outputs,
+                result: below.gradient,
+                rows: self.n as i32,
+                inputs: below.weights.ld as i32,
+                columns: layer.weights.ld as i32,
+                ld_input: below.weights.ld as i32,
+                ld_output: layer.weights.ld as i32,
+                ..InputGradient::default()
+            }
+        };
+        let roles = [role(0), role(1)];
+        let size = (self.n, roles[0].inputs as usize);
+        let task = InputGradientTask::double(pairs, roles);
+        self.tiling.product("inputs_matrix_stored", self.tile, size, 2, &task)
     }
 }

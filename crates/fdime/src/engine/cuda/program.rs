@@ -1,14 +1,16 @@
-//! Plans of equal shape as one program: where everything lies in the device's memory, and the
-//! kernels of a step in their order.
+//! Plans of equal shape as one program: the layout of the device's memory, and the kernels of a
+//! step in their order.
 
-use super::abi::{self, Buffer, Pairs, Task};
+use super::abi::{self, Buffer, MAX_SECTIONS};
 use super::kernels::Precision;
+use super::memory::{Arena, DeviceSlice};
 use super::network::{Network, PairNetwork, Separable, Step};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::nn::AdamPlan;
 use crate::pairing::Pairing;
+use bytemuck::NoUninit;
 
-/// What plans must have in common to run as one program.
+/// The properties that plans must share to run as one program.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
     pub(super) critic: CriticPlan,
@@ -20,26 +22,26 @@ pub(super) struct Shape {
     pub(super) optimizer: AdamPlan,
 }
 
-/// What the objectives of a program's plans ask for beside the gradients.
+/// The sums that the objectives of a program's plans need before the gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Needs {
     /// Partition functions over the whole batch.
     pub(super) partition: bool,
-    /// Sums over the ys of every x.
+    /// Sums over all ys for every x.
     pub(super) rows: bool,
 }
 
-/// How the work is cut.
+/// How the work is divided among the multiprocessors.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(super) struct Tiling {
     pub(super) precision: Precision,
     pub(super) runs: usize,
     pub(super) multiprocessors: usize,
-    /// Bytes of shared memory that a block can have.
+    /// The most bytes of shared memory for a thread block.
     pub(super) shared_limit: usize,
-    /// Steps that are captured together.
+    /// The number of steps captured in one graph.
     pub(super) steps: usize,
-    /// Large tiles use Hopper's own instruction (wgmma.cuh).
+    /// Whether large tiles use Hopper's `wgmma` instruction (wgmma.cuh).
     pub(super) wgmma: bool,
 }
 
@@ -87,7 +89,7 @@ impl Tile {
         }
     }
 
-    /// Blocks that a multiprocessor holds at once.
+    /// Returns the number of thread blocks that a multiprocessor runs at the same time.
     fn resident(self) -> usize {
         match self {
             Tile::Large => 1,
@@ -95,15 +97,15 @@ impl Tile {
         }
     }
 
-    /// Bytes of shared memory: the stages of the operands, or the sums over a tile of pairs, 16 numbers
-    /// of every column for each row of warps, which come after them.
-    fn shared(self, cut: &Cut) -> u32 {
-        let columns = self.columns(cut.precision);
+    /// Returns the bytes of shared memory. It holds first the stages of the operands and then, in
+    /// the same place, the sums over a tile of pairs: 16 numbers for every column and row of warps.
+    fn shared(self, tiling: &Tiling) -> u32 {
+        let columns = self.columns(tiling.precision);
         let sums = |warp_rows: usize| warp_rows * 16 * columns * 4;
-        if self == Tile::Large && cut.wgmma {
+        if self == Tile::Large && tiling.wgmma {
             return sums(8) as u32;
         }
-        let number = if cut.precision == Precision::Bf16 { 2 } else { 4 };
+        let number = if tiling.precision == Precision::Bf16 { 2 } else { 4 };
         let stage = 16 * number * (self.rows() + columns) + 2 * 64;
         (2 * self.depth() / 16 * stage).max(sums(2)) as u32
     }
@@ -116,66 +118,49 @@ pub(super) struct Launch {
     pub(super) grid: (usize, usize, usize),
     pub(super) threads: u32,
     pub(super) shared: u32,
+    /// The bytes of the kernel's only parameter, aligned to 8 bytes.
     pub(super) arguments: Vec<u64>,
 }
 
 impl Launch {
-    pub(super) fn new<T: Copy>(
+    pub(super) fn new<T: NoUninit>(
         kernel: impl Into<String>,
         grid: (usize, usize, usize),
         threads: u32,
         shared: u32,
         arguments: &T,
     ) -> Self {
+        const { assert!(align_of::<T>() <= 8) };
         let mut words = vec![0u64; size_of::<T>().div_ceil(8)];
-        // SAFETY: T is one of abi's plain structures, alignment at most 8, and the words hold it.
-        unsafe {
-            let from = std::ptr::from_ref(arguments).cast::<u8>();
-            std::ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), size_of::<T>());
-        }
+        let bytes = bytemuck::bytes_of(arguments);
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
         Launch { kernel: kernel.into(), grid, threads, shared, arguments: words }
     }
 }
 
-/// Hands out device memory. Begun at 0, it only counts.
-pub(super) struct Arena {
-    next: u64,
-}
-
-impl Arena {
-    pub(super) fn bytes(&mut self, bytes: u64) -> u64 {
-        let at = self.next;
-        self.next += bytes.div_ceil(256) * 256;
-        at
-    }
-
-    /// So many numbers for each run.
-    pub(super) fn floats(&mut self, each: usize, runs: usize) -> Buffer {
-        let stride = (each as u64).div_ceil(64) * 64;
-        Buffer { data: self.bytes(4 * stride * runs as u64), stride }
-    }
-}
-
-/// A matrix of parameters on the device: rows padded, beginning at `at` in a run's piece.
+/// A matrix of parameters on the device with padded rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct ParameterBlock {
     pub(super) rows: usize,
     pub(super) columns: usize,
+    /// The leading dimension: the distance from one row to the next.
     pub(super) ld: usize,
+    /// The index of its first parameter among a run's parameters.
     pub(super) at: usize,
-    /// Its gradient, in pieces that add up.
+    /// Its gradient, as pieces that are added up.
     pub(super) gradient: Buffer,
     pub(super) pieces: usize,
     pub(super) piece_stride: usize,
-    /// Packed copies for the products with its rows and with its columns (wgmma.cuh); or none.
+    /// Packed copies for the products with its rows and with its columns, if the program uses
+    /// `wgmma` (wgmma.cuh).
     pub(super) forward: Buffer,
     pub(super) backward: Buffer,
 }
 
-/// Everything about a program but the memory itself.
+/// The layout and the kernels of a program, without the memory itself.
 pub(super) struct Program {
     pub(super) shape: Shape,
-    pub(super) cut: Cut,
+    pub(super) tiling: Tiling,
     needs: Needs,
     network: Network,
     /// The end of its memory.
@@ -185,20 +170,46 @@ pub(super) struct Program {
     pub(super) ld: (usize, usize),
     pub(super) parameters: Buffer,
     moments: Buffer,
-    /// Iterations made so far.
-    pub(super) base: u64,
-    pub(super) partner: u64,
-    pub(super) scenario_specs: u64,
-    pub(super) levels: u64,
-    pub(super) objective_specs: u64,
-    pub(super) average: u64,
-    broken: u64,
-    pub(super) trace: u64,
-    pub(super) bias_gradient: u64,
+    /// Partners of all captured steps and runs, where they are drawn at random.
+    pub(super) partner: Option<DeviceSlice<u32>>,
+    pub(super) vectors: Vectors,
     objective: abi::ObjectiveTask,
 }
 
-/// Rounded up to what four numbers at a time can be read of.
+/// Values for every run, and the number of steps made.
+pub(super) struct Vectors {
+    /// The number of iterations before the captured ones.
+    base: DeviceSlice<u64>,
+    pub(super) scenario_specs: DeviceSlice<abi::ScenarioSpec>,
+    /// Runs x levels.
+    pub(super) levels: DeviceSlice<[f32; 4]>,
+    pub(super) objective_specs: DeviceSlice<abi::ObjectiveSpec>,
+    /// MINE's moving average.
+    pub(super) average: DeviceSlice<f64>,
+    /// Runs x 2: whether a parameter was not finite after an even or odd step.
+    broken: DeviceSlice<u32>,
+    /// Steps x runs x 2: value and estimate.
+    pub(super) trace: DeviceSlice<f64>,
+    pub(super) bias_gradient: DeviceSlice<f64>,
+}
+
+impl Vectors {
+    fn new(levels: usize, tiling: &Tiling, arena: &mut Arena) -> Self {
+        let runs = tiling.runs;
+        Vectors {
+            base: arena.slice(1),
+            scenario_specs: arena.slice(runs),
+            levels: arena.slice(levels * runs),
+            objective_specs: arena.slice(runs),
+            average: arena.slice(runs),
+            broken: arena.slice(2 * runs),
+            trace: arena.slice(2 * tiling.steps * runs),
+            bias_gradient: arena.slice(runs),
+        }
+    }
+}
+
+/// Rounds up to a multiple of 4, so that rows can be read four numbers at a time.
 pub(super) fn padded(width: usize) -> usize {
     width.next_multiple_of(4)
 }
@@ -206,113 +217,99 @@ pub(super) fn padded(width: usize) -> usize {
 const OBJECTIVE_THREADS: usize = 256;
 
 impl Program {
-    /// The program whose memory begins at `start`.
-    pub(super) fn new(shape: &Shape, needs: Needs, cut: Cut, start: u64) -> Self {
-        let mut arena = Arena { next: start };
-        let (n, runs) = (shape.n, cut.runs);
+    /// Lays out the program in memory that begins at `start`.
+    pub(super) fn new(shape: &Shape, needs: Needs, tiling: Tiling, start: u64) -> Self {
+        let arena = &mut Arena { next: start };
+        let (n, runs) = (shape.n, tiling.runs);
         let ld = (padded(shape.dims.0), padded(shape.dims.1));
         let data = (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
-        let drawn = matches!(shape.pairing, Pairing::Derangement | Pairing::Permutation);
-        let partner = if drawn { arena.bytes((cut.steps * runs * 2 * n * 4) as u64) } else { 0 };
+        let random = matches!(shape.pairing, Pairing::Derangement | Pairing::Permutation);
+        let partner = random.then(|| arena.slice(tiling.steps * runs * 2 * n));
         let network = match shape.critic.kind {
             CriticKind::Separable => {
-                Network::Separable(Box::new(Separable::new(shape, &cut, ld, &mut arena)))
+                Network::Separable(Box::new(Separable::new(shape, &tiling, ld, arena)))
             }
-            _ => Network::Pair(Box::new(PairNetwork::new(shape, &cut, ld, &mut arena))),
+            _ => Network::Pair(Box::new(PairNetwork::new(shape, &tiling, ld, arena))),
         };
         let parameters = arena.floats(network.parameter_size(), runs);
         let moments = arena.floats(2 * network.parameter_count(), runs);
         let row_log_sums = arena.floats(if needs.rows { n } else { 1 }, runs);
+        let vectors = Vectors::new(shape.levels, &tiling, arena);
         let rows = network.score_rows();
-        let blocks = (rows / (4 * OBJECTIVE_THREADS)).clamp(1, 2 * cut.multiprocessors);
-        let doubles = |count: usize| 8 * (count * runs) as u64;
-        let mut program = Program {
-            base: arena.bytes(8),
-            scenario_specs: arena.bytes((size_of::<abi::ScenarioSpec>() * runs) as u64),
-            levels: arena.bytes((16 * shape.levels * runs) as u64),
-            objective_specs: arena.bytes((size_of::<abi::ObjectiveSpec>() * runs) as u64),
-            average: arena.bytes(doubles(1)),
-            broken: arena.bytes(doubles(1)),
-            trace: arena.bytes(doubles(2 * cut.steps)),
-            bias_gradient: arena.bytes(doubles(1)),
-            objective: abi::ObjectiveTask {
-                scores: network.scores(),
-                gradient: network.score_gradient(),
-                score_parts: network.score_parts() as i32,
-                row_log_sums,
-                blocks: blocks as i32,
-                partition: arena.bytes(doubles(4 * blocks)),
-                sums: arena.bytes(doubles(4 * blocks)),
-                ..Default::default()
-            },
-            end: 0,
-            shape: shape.clone(),
-            cut,
+        let blocks = (rows / (4 * OBJECTIVE_THREADS)).clamp(1, 2 * tiling.multiprocessors);
+        let score_bias = network.score_bias().map(|at| offset(parameters, at));
+        let objective = abi::ObjectiveTask {
+            pairs: network.pairs(),
+            scores: network.scores(),
+            score_bias: score_bias.unwrap_or_default(),
+            gradient: network.score_gradient(),
+            row_log_sums,
+            specs: vectors.objective_specs.address(),
+            partition: arena.slice::<f64>(4 * blocks * runs).address(),
+            sums: arena.slice::<f64>(4 * blocks * runs).address(),
+            average: vectors.average.address(),
+            broken: vectors.broken.address(),
+            bias_gradient: vectors.bias_gradient.address(),
+            trace: vectors.trace.address(),
+            score_parts: network.score_parts() as i32,
+            blocks: blocks as i32,
+        };
+        let (shape, end) = (shape.clone(), arena.next);
+        Program {
+            shape,
+            tiling,
             needs,
+            network,
+            end,
             data,
             ld,
             parameters,
             moments,
             partner,
-            network,
-        };
-        if let Some(at) = program.network.score_bias() {
-            program.objective.score_bias = program.parameter(at);
+            vectors,
+            objective,
         }
-        program.objective.specs = program.objective_specs;
-        program.objective.average = program.average;
-        program.objective.broken = program.broken;
-        program.objective.bias_gradient = program.bias_gradient;
-        program.objective.trace = program.trace;
-        program.end = arena.next;
-        program
     }
 
-    /// The parameters from `at` on.
-    fn parameter(&self, at: usize) -> Buffer {
-        Buffer { data: self.parameters.data + 4 * at as u64, stride: self.parameters.stride }
-    }
-
-    /// The parameter blocks, in the order of the flat buffer of [`Critic::parameters`].
+    /// Returns the parameter blocks in the order of the flat buffer of [`Critic::parameters`].
     ///
     /// [`Critic::parameters`]: crate::critic::Critic::parameters
-    pub(super) fn blocks(&self) -> Vec<Block> {
+    pub(super) fn blocks(&self) -> &[ParameterBlock] {
         self.network.blocks()
     }
 
-    /// Where the bias of the score lies, which stands last in the flat buffer.
+    /// Returns the index of the score's bias, the last parameter of the flat buffer, if the critic
+    /// has one.
     pub(super) fn score_bias(&self) -> Option<usize> {
         self.network.score_bias()
     }
 
-    /// The number of parameters of a run, padding not counted.
+    /// Returns the number of parameters of a run, without padding.
     pub(super) fn parameter_count(&self) -> usize {
         self.network.parameter_count()
     }
 
-    /// Multiply-adds of a step of all runs, roughly.
+    /// Returns the approximate number of multiply-adds in a step of all runs.
     pub(super) fn multiply_adds(&self) -> f64 {
-        self.network.multiply_adds() * self.cut.runs as f64
+        self.network.multiply_adds() * self.tiling.runs as f64
     }
 
-    /// Draws the partners of all captured steps.
+    /// Draws the partners of all captured steps. Returns `None` if they are not random.
     pub(super) fn draw_partners(&self) -> Option<Launch> {
-        if self.partner == 0 {
-            return None;
-        }
+        let partner = self.partner?;
         let n = self.shape.n;
-        let in_shared = 4 * n <= self.cut.shared_limit;
+        let in_shared = 4 * n <= self.tiling.shared_limit;
         let task = abi::PartnerTask {
-            partner: self.partner,
-            specs: self.scenario_specs,
-            base: self.base,
+            partner: partner.address(),
+            specs: self.vectors.scenario_specs.address(),
+            base: self.vectors.base.address(),
             n: n as i32,
-            runs: self.cut.runs as i32,
+            runs: self.tiling.runs as i32,
             deranged: i32::from(self.shape.pairing == Pairing::Derangement),
             in_shared: i32::from(in_shared),
         };
         let shared = if in_shared { 4 * n } else { 0 };
-        let grid = (self.cut.steps * self.cut.runs, 1, 1);
+        let grid = (self.tiling.steps * self.tiling.runs, 1, 1);
         Some(Launch::new("partners_of_steps", grid, 32, shared as u32, &task))
     }
 
@@ -322,9 +319,9 @@ impl Program {
         let task = abi::SampleTask {
             x: self.data.0,
             y: self.data.1,
-            specs: self.scenario_specs,
-            levels: self.levels,
-            base: self.base,
+            specs: self.vectors.scenario_specs.address(),
+            levels: self.vectors.levels.address(),
+            base: self.vectors.base.address(),
             step: step as u32,
             n: n as i32,
             ld_x: self.ld.0 as i32,
@@ -332,55 +329,78 @@ impl Program {
             level_count: self.shape.levels as i32,
             per_level: self.shape.per_level as i32,
         };
-        Launch::new("sample", (n.div_ceil(4), 1, self.cut.runs), 128, 0, &task)
+        Launch::new("sample", (n.div_ceil(4), 1, self.tiling.runs), 128, 0, &task)
     }
 
-    /// Forward, objective, backward and update of captured step `step`, on data that is there.
+    /// Returns the kernels of captured step `step`, which work on the data in memory: forward
+    /// pass, objective, backward pass and update.
     pub(super) fn train(&self, step: usize) -> Vec<Launch> {
+        let (n, runs) = (self.shape.n, self.tiling.runs);
         let mut pairs = self.network.pairs();
-        if self.partner != 0 {
-            let stride = 2 * self.shape.n as u64;
-            pairs.partner = self.partner + 4 * stride * (step * self.cut.runs) as u64;
-            pairs.partner_stride = stride;
+        if let Some(partner) = self.partner {
+            pairs.partner = partner.part(2 * n * step * runs..partner.len()).address();
+            pairs.partner_stride = 2 * n as u64;
         }
         let mut launches = Vec::new();
-        let parameter = |at: usize| self.parameter(at);
+        let parameter = |at: usize| offset(self.parameters, at);
         let on = Step { data: self.data, pairs, parameter: &parameter };
         self.network.forward(on, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
-        let (blocks, runs) = (objective.blocks as usize, self.cut.runs);
-        let threads = OBJECTIVE_THREADS as u32;
+        let blocks = objective.blocks as usize;
+        let mut observe = |kernel: &str, blocks: usize| {
+            let threads = OBJECTIVE_THREADS as u32;
+            launches.push(Launch::new(kernel, (blocks, 1, runs), threads, 0, &objective));
+        };
         if self.needs.partition {
-            let grid = (blocks, 1, runs);
-            launches.push(Launch::new("observe_partition", grid, threads, 0, &objective));
+            observe("observe_partition", blocks);
         }
         if self.needs.rows {
-            let grid = (self.shape.n.div_ceil(OBJECTIVE_THREADS / 32), 1, runs);
-            launches.push(Launch::new("observe_rows", grid, threads, 0, &objective));
+            observe("observe_rows", n.div_ceil(OBJECTIVE_THREADS / 32));
         }
-        launches.push(Launch::new("score_gradients", (blocks, 1, runs), threads, 0, &objective));
+        observe("score_gradients", blocks);
         self.network.backward(on, &mut launches);
-        let (grid, task) = self.update(step, objective);
-        launches.push(Launch::new("adam", grid, 256, 0, &task));
+        launches.push(self.update("adam", step, objective));
         launches
     }
 
-    /// Makes the packed copies of the parameters that training begins with.
+    /// Makes the packed copies of the initial parameters.
     pub(super) fn pack(&self) -> Launch {
-        let (grid, task) = self.update(0, self.objective);
-        Launch::new("pack_parameters", grid, 256, 0, &task)
+        self.update("pack_parameters", 0, self.objective)
     }
 
-    fn update(
-        &self,
-        step: usize,
-        objective: abi::ObjectiveTask,
-    ) -> ((usize, usize, usize), abi::AdamTask) {
+    fn update(&self, kernel: &str, step: usize, objective: abi::ObjectiveTask) -> Launch {
         let AdamPlan { learning_rate, beta1, beta2, epsilon, decay } = self.shape.optimizer;
-        let mut table = [abi::Section::default(); abi::MOST_SECTIONS];
+        let task = abi::AdamTask {
+            parameters: self.parameters,
+            moments: self.moments,
+            count: self.parameter_count() as u64,
+            sections: self.blocks().len() as i32,
+            step: step as u32,
+            bias_at: self.score_bias().unwrap_or(0) as u64,
+            base: self.vectors.base.address(),
+            learning_rate: learning_rate as f32,
+            beta1: beta1 as f32,
+            beta2: beta2 as f32,
+            ln_beta1: beta1.ln() as f32,
+            ln_beta2: beta2.ln() as f32,
+            epsilon: epsilon as f32,
+            decay: decay as f32,
+            has_score_bias: i32::from(self.score_bias().is_some()),
+            objective,
+            table: self.sections(),
+        };
+        let count = self.parameter_count() - usize::from(self.score_bias().is_some());
+        // The last block ends the step: it writes the trace and updates the score's bias.
+        Launch::new(kernel, (count.div_ceil(256) + 1, self.tiling.runs, 1), 256, 0, &task)
+    }
+
+    /// Returns the parameter blocks as the kernels read them.
+    fn sections(&self) -> [abi::Section; MAX_SECTIONS] {
         let blocks = self.blocks();
+        assert!(blocks.len() <= MAX_SECTIONS, "{} parameter blocks", blocks.len());
+        let mut table = [abi::Section::default(); MAX_SECTIONS];
         let mut first = 0;
-        for (section, block) in table.iter_mut().zip(&blocks) {
+        for (section, block) in table.iter_mut().zip(blocks) {
             *section = abi::Section {
                 first,
                 parameters: block.at as u64,
@@ -395,38 +415,24 @@ impl Program {
             };
             first += (block.rows * block.columns) as u64;
         }
-        let task = abi::AdamTask {
-            parameters: self.parameters,
-            moments: self.moments,
-            count: self.parameter_count() as u64,
-            sections: blocks.len() as i32,
-            step: step as u32,
-            bias_at: self.score_bias().unwrap_or(0) as u64,
-            base: self.base,
-            learning_rate: learning_rate as f32,
-            beta1: beta1 as f32,
-            beta2: beta2 as f32,
-            ln_beta1: beta1.ln() as f32,
-            ln_beta2: beta2.ln() as f32,
-            epsilon: epsilon as f32,
-            decay: decay as f32,
-            has_score_bias: i32::from(self.score_bias().is_some()),
-            objective,
-            table,
-        };
-        // The last block ends the step: the trace, and the bias of the score.
-        (((first as usize).div_ceil(256) + 1, self.cut.runs, 1), task)
+        table
     }
 
-    /// Counts the captured steps as made.
+    /// Adds the captured steps to the number of iterations made.
     pub(super) fn advance(&self) -> Launch {
-        let task = abi::AdvanceTask { base: self.base, steps: self.cut.steps as u32 };
+        let base = self.vectors.base.address();
+        let task = abi::AdvanceTask { base, steps: self.tiling.steps as u32, padding: 0 };
         Launch::new("advance", (1, 1, 1), 1, 0, &task)
     }
 }
 
-impl Cut {
-    /// Large tiles where they fill the device, small ones elsewhere.
+/// Returns every run's numbers from `at` on.
+fn offset(buffer: Buffer, at: usize) -> Buffer {
+    Buffer { data: buffer.data + 4 * at as u64, ..buffer }
+}
+
+impl Tiling {
+    /// Returns large tiles if they fill the device, and small ones otherwise.
     pub(super) fn tile(&self, rows: usize, columns: usize, roles: usize) -> Tile {
         let large = Tile::Large;
         let blocks = rows.div_ceil(large.rows()) * columns.div_ceil(large.columns(self.precision));
@@ -437,7 +443,8 @@ impl Cut {
         }
     }
 
-    /// Pieces that a sum over `depth` rows is cut into, so that the product fills the device.
+    /// Returns the number of pieces into which a sum over `depth` rows is split, so that the product
+    /// fills the device.
     pub(super) fn pieces(
         &self,
         tile: Tile,
@@ -450,8 +457,8 @@ impl Cut {
         wanted.clamp(1, depth.div_ceil(tile.depth()))
     }
 
-    /// A matrix kernel with rows x columns of output, for all runs and roles.
-    pub(super) fn product<T: Copy>(
+    /// Returns the launch of a matrix kernel with rows x columns of output, for all runs and roles.
+    pub(super) fn product<T: NoUninit>(
         &self,
         kernel: &str,
         tile: Tile,
@@ -468,31 +475,27 @@ impl Cut {
         Launch::new(format!("{kernel}_{}", tile.suffix()), grid, threads, shared, task)
     }
 
-    /// A weight gradient: a product whose depth is cut into pieces.
+    /// Returns the launch of a weight gradient: a product whose depth is split into pieces.
     pub(super) fn weight_gradient(
         &self,
         kernel: &str,
         tile: Tile,
         (rows, columns): (usize, usize),
-        task: &Task<abi::WeightGradient>,
+        task: &abi::WeightGradientTask,
     ) -> Launch {
-        let mut launch = self.product(kernel, tile, (rows, columns), task.roles as usize, task);
-        let pieces = task.of.iter().map(|role| role.pieces).max().unwrap_or(1);
+        let roles = task.grid.roles as usize;
+        let mut launch = self.product(kernel, tile, (rows, columns), roles, task);
+        let pieces = task.roles.iter().map(|role| role.pieces).max().unwrap_or(1);
         launch.grid = (launch.grid.0 * launch.grid.1, pieces as usize, launch.grid.2);
         launch
     }
-}
-
-/// One task, for a kernel that knows one role.
-pub(super) fn single<T: Copy + Default>(pairs: Pairs, of: T) -> Task<T> {
-    Task { roles: 1, pairs, of: [of, T::default()] }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Programs of every critic and pairing, small and large, with and without Hopper's instruction.
+    /// Returns programs of every critic and pairing, small and large, with and without `wgmma`.
     fn programs(start: u64) -> Vec<Program> {
         let mut programs = Vec::new();
         for kind in CriticKind::ALL.into_iter().filter(|kind| *kind != CriticKind::Conv) {
@@ -517,10 +520,10 @@ mod tests {
                     };
                     let wgmma = precision == Precision::Tf32;
                     let (multiprocessors, shared_limit) = (132, 100_000);
-                    let cut =
-                        Cut { precision, runs, multiprocessors, shared_limit, steps: 3, wgmma };
+                    let tiling =
+                        Tiling { precision, runs, multiprocessors, shared_limit, steps: 3, wgmma };
                     let needs = Needs { partition: true, rows: pairing == Pairing::AllPairs };
-                    programs.push(Program::new(&shape, needs, cut, start));
+                    programs.push(Program::new(&shape, needs, tiling, start));
                 }
             }
         }
@@ -534,14 +537,14 @@ mod tests {
         launches
     }
 
-    /// A program laid out from 0 tells how much memory it takes; laid out anywhere, all its addresses
-    /// lie within that.
+    /// A program laid out from 0 measures the memory it needs; laid out anywhere else, all its
+    /// addresses lie within that much memory.
     #[test]
     fn addresses_stay_within_the_memory() {
-        // Too high for two numbers of 32 bits side by side to look like it.
+        // So high that no two adjacent 32-bit numbers look like an address.
         let start = 1u64 << 60;
-        for (counted, laid_out) in programs(0).iter().zip(programs(start)) {
-            assert_eq!(counted.end, laid_out.end - start);
+        for (measured, laid_out) in programs(0).iter().zip(programs(start)) {
+            assert_eq!(measured.end, laid_out.end - start);
             for launch in launches(&laid_out) {
                 let addresses = launch.arguments.iter().filter(|word| **word >> 60 == 1);
                 for address in addresses {
@@ -554,7 +557,7 @@ mod tests {
         }
     }
 
-    /// Every kernel that a program asks for is among the sources.
+    /// Every kernel that a program launches is in the sources.
     #[test]
     fn kernels_exist() {
         for program in programs(0) {
@@ -565,7 +568,7 @@ mod tests {
         }
     }
 
-    /// The blocks hold the critic's parameters, in its order, without overlap.
+    /// The blocks hold the critic's parameters in its order and do not overlap.
     #[test]
     fn blocks_hold_every_parameter() {
         for program in programs(0) {
@@ -579,5 +582,16 @@ mod tests {
             }
             assert!(program.score_bias().is_none_or(|at| at >= next));
         }
+    }
+
+    /// The two networks of a separable critic with the most hidden layers fill the table.
+    #[test]
+    fn the_deepest_critic_fills_the_sections() {
+        let critic = CriticPlan::new(CriticKind::Separable, &[8; abi::MAX_HIDDEN_LAYERS]);
+        let program = &programs(0)[0];
+        let shape = Shape { critic, pairing: Pairing::AllPairs, ..program.shape.clone() };
+        let program = Program::new(&shape, program.needs, program.tiling, 0);
+        assert_eq!(program.blocks().len(), MAX_SECTIONS);
+        assert!(program.sections().iter().all(|section| section.rows > 0));
     }
 }

@@ -1,15 +1,13 @@
-//! A program in the device's memory, and its way through the staircase.
+//! A program in the device's memory, and its execution.
 
-use super::abi;
 use super::device::{Device, describe, guarded};
-use super::failure;
-use super::program::{Block, Launch, Program};
-use super::run::Run;
-use crate::divergence::Divergence;
+use super::device_error;
+use super::memory::DeviceSlice;
+use super::plan::RunSpec;
+use super::program::{Launch, ParameterBlock, Program};
+use crate::critic::Batch;
 use crate::error::Result;
-use crate::link::Link;
-use crate::objective::{Cost, Readout};
-use crate::scenario::{Generator, Map, Scenario};
+use bytemuck::Pod;
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{
@@ -17,6 +15,7 @@ use cudarc::driver::{
 };
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A program with its memory on the device.
@@ -25,103 +24,133 @@ pub(super) struct Session<'a> {
     program: Program,
     functions: HashMap<String, CudaFunction>,
     module: Arc<CudaModule>,
-    /// Everything the program uses; alive as long as anything may run.
+    /// The addresses of `_memory`.
+    bounds: Range<u64>,
+    /// All memory of the program. It outlives the work on the stream (see `Drop`).
     _memory: CudaSlice<u8>,
 }
 
-/// Allocates zeros, and the program with its memory there.
-pub(super) fn allocate(
-    device: &Device,
-    size: u64,
-    program: impl FnOnce(u64) -> Program,
-) -> Result<(CudaSlice<u8>, Program)> {
-    let memory = guarded(|| device.stream.alloc_zeros::<u8>(size as usize)).map_err(|error| {
-        failure(format!("{:.1} GB of {}'s memory: {error}", size as f64 / 1e9, device.name))
-    })?;
-    let (start, _) = memory.device_ptr(&device.stream);
-    let program = program(start);
-    Ok((memory, program))
-}
-
 impl<'a> Session<'a> {
+    /// Allocates `size` bytes of zeros; `program` lays itself out from the address it is given.
     pub(super) fn new(
         device: &'a Device,
         module: Arc<CudaModule>,
-        (memory, program): (CudaSlice<u8>, Program),
-    ) -> Self {
-        Session { device, program, functions: HashMap::new(), module, _memory: memory }
+        size: u64,
+        program: impl FnOnce(u64) -> Program,
+    ) -> Result<Self> {
+        let memory =
+            guarded(|| device.stream.alloc_zeros::<u8>(size as usize)).map_err(|error| {
+                let gigabytes = size as f64 / 1e9;
+                device_error(format!("{gigabytes:.1} GB of {}'s memory: {error}", device.name))
+            })?;
+        let start = memory.device_ptr(&device.stream).0;
+        let bounds = start..start + size;
+        let program = program(start);
+        assert!(program.end <= bounds.end, "the program needs more memory than it measured");
+        let functions = HashMap::new();
+        Ok(Session { device, program, functions, module, bounds, _memory: memory })
     }
 
-    pub(super) fn program(&self) -> &Program {
-        &self.program
+    /// Returns the address of a slice. Panics if it does not lie within the session's memory.
+    fn checked<T: Pod>(&self, slice: DeviceSlice<T>) -> u64 {
+        let bytes = slice.bytes();
+        let inside = self.bounds.start <= bytes.start && bytes.end <= self.bounds.end;
+        assert!(inside, "{bytes:?} lies outside of {:?}", self.bounds);
+        bytes.start
     }
 
-    /// Copies numbers to the device.
-    pub(super) fn write<T: Copy>(&self, at: u64, values: &[T]) -> Result<()> {
-        // SAFETY: `at` and the length lie within the program's memory, as the callers of this
-        // module lay it out; T is plain data. The copy is over before this returns.
+    /// Copies values to the start of a slice.
+    fn write<T: Pod>(&self, to: DeviceSlice<T>, values: &[T]) -> Result<()> {
+        let to = self.checked(to.part(0..values.len()));
+        // SAFETY: the destination is as long as the values and lies within the session's memory;
+        // the copy is finished when this returns.
         guarded(|| unsafe {
-            result::memcpy_htod_async(at, values, self.device.stream.cu_stream())?;
+            result::memcpy_htod_async(to, values, self.device.stream.cu_stream())?;
             self.device.stream.synchronize()
         })
     }
 
-    /// Copies numbers from the device, once all that was begun is done.
-    pub(super) fn read<T: Copy + Default>(&self, at: u64, count: usize) -> Result<Vec<T>> {
-        let mut values = vec![T::default(); count];
-        // SAFETY: as in `write`.
+    /// Copies a slice from the device, after all work started so far.
+    fn read<T: Pod>(&self, from: DeviceSlice<T>) -> Result<Vec<T>> {
+        let mut values = vec![T::zeroed(); from.len()];
+        let from = self.checked(from);
+        // SAFETY: the source is as long as the values and lies within the session's memory; any
+        // bytes are valid values, and the copy is finished before they are used.
         guarded(|| unsafe {
-            result::memcpy_dtoh_async(&mut values, at, self.device.stream.cu_stream())?;
+            result::memcpy_dtoh_async(&mut values, from, self.device.stream.cu_stream())?;
             self.device.stream.synchronize()
         })?;
         Ok(values)
     }
 
-    /// Seeds, scenarios, objectives and initial parameters of the runs.
-    pub(super) fn load_plans(&mut self, plans: &[&Run], parameters: &[Vec<f32>]) -> Result<()> {
-        let mut levels = Vec::new();
-        let mut scenarios = Vec::new();
-        for plan in plans {
-            let mut spec = abi::ScenarioSpec::default();
-            for level in &plan.schedule.levels {
-                let scenario = plan.scenario.at(*level)?;
-                levels.push(level_parameters(&scenario));
-                spec = scenario_spec(&scenario, plan.seed);
-            }
-            scenarios.push(spec);
-        }
-        let objectives: Vec<abi::ObjectiveSpec> =
-            plans.iter().map(|plan| objective_spec(plan)).collect();
-        self.write(self.program.scenario_specs, &scenarios)?;
-        self.write(self.program.levels, &levels)?;
-        self.write(self.program.objective_specs, &objectives)?;
-        self.write(self.program.average, &vec![f64::NAN; plans.len()])?;
+    /// Writes seeds, scenarios, objectives and initial parameters of the runs.
+    pub(super) fn load_runs(&mut self, runs: &[RunSpec], parameters: &[Vec<f32>]) -> Result<()> {
+        let vectors = &self.program.vectors;
+        let scenarios: Vec<_> = runs.iter().map(|run| run.scenario).collect();
+        let objectives: Vec<_> = runs.iter().map(|run| run.objective).collect();
+        let levels: Vec<_> = runs.iter().flat_map(|run| run.levels.iter().copied()).collect();
+        self.write(vectors.scenario_specs, &scenarios)?;
+        self.write(vectors.levels, &levels)?;
+        self.write(vectors.objective_specs, &objectives)?;
+        self.write(vectors.average, &vec![f64::NAN; runs.len()])?;
         for (run, flat) in parameters.iter().enumerate() {
-            let stride = self.program.parameters.stride;
-            let mut padded = vec![0f32; stride as usize];
-            let mut rest = &flat[..];
-            for Block { rows, columns, ld, at, .. } in self.program.blocks() {
-                let (block, after) = rest.split_at(rows * columns);
-                for (row, values) in block.chunks_exact(columns).enumerate() {
-                    padded[at + row * ld..][..columns].copy_from_slice(values);
-                }
-                rest = after;
-            }
-            if let (Some(at), [bias]) = (self.program.score_bias(), rest) {
-                padded[at] = *bias;
-            }
-            self.write(self.program.parameters.data + 4 * stride * run as u64, &padded)?;
+            self.write(self.program.parameters.run(run), &self.padded_parameters(flat))?;
         }
         let pack = self.program.pack();
-        self.launch(&pack)
+        // SAFETY: a launch of this session's program.
+        unsafe { self.launch(&pack) }
     }
 
-    /// The gradient of a run after a step, in the order of the critic's flat buffer.
+    /// Returns the critic's parameters, given as a flat buffer, as they lie on the device.
+    fn padded_parameters(&self, flat: &[f32]) -> Vec<f32> {
+        let mut padded = vec![0f32; self.program.parameters.stride as usize];
+        let mut rest = flat;
+        for ParameterBlock { rows, columns, ld, at, .. } in self.program.blocks() {
+            let (block, after) = rest.split_at(rows * columns);
+            for (row, values) in block.chunks_exact(*columns).enumerate() {
+                padded[at + row * ld..][..*columns].copy_from_slice(values);
+            }
+            rest = after;
+        }
+        if let (Some(at), [bias]) = (self.program.score_bias(), rest) {
+            padded[at] = *bias;
+        }
+        padded
+    }
+
+    /// Writes a batch of the program's sizes as the data of the first captured step.
+    pub(super) fn load_batch(&self, batch: &Batch) -> Result<()> {
+        let padded_rows = |values: &[f32], width: usize, ld: usize| -> Vec<f32> {
+            let padding = vec![0.0; ld - width];
+            let rows = values.chunks_exact(width).map(|row| [row, &padding].concat());
+            rows.flatten().collect()
+        };
+        let (dims, ld) = (batch.dims, self.program.ld);
+        self.write(self.program.data.0.run(0), &padded_rows(&batch.x, dims.0, ld.0))?;
+        self.write(self.program.data.1.run(0), &padded_rows(&batch.y, dims.1, ld.1))?;
+        if let Some(partner) = self.program.partner {
+            let mut inverse = vec![0u32; batch.n];
+            for (i, &j) in (0u32..).zip(&batch.partner) {
+                inverse[j as usize] = i;
+            }
+            self.write(partner, &[&batch.partner[..], &inverse].concat())?;
+        }
+        Ok(())
+    }
+
+    /// Starts one training step on the data in memory.
+    pub(super) fn train(&mut self) -> Result<()> {
+        let launches = self.program.train(0);
+        // SAFETY: launches of this session's program.
+        launches.iter().try_for_each(|launch| unsafe { self.launch(launch) })
+    }
+
+    /// Returns the gradient of a run after a step, in the order of the critic's flat buffer.
     pub(super) fn gradient(&self, run: usize) -> Result<Vec<f32>> {
         let mut flat = Vec::with_capacity(self.program.parameter_count());
         for block in self.program.blocks() {
-            let start = block.gradient.data + 4 * block.gradient.stride * run as u64;
-            let pieces: Vec<f32> = self.read(start, block.pieces * block.piece_stride)?;
+            let length = block.pieces * block.piece_stride;
+            let pieces = self.read(block.gradient.run(run).part(0..length))?;
             for row in 0..block.rows {
                 for column in 0..block.columns {
                     let at = row * block.ld + column;
@@ -130,33 +159,29 @@ impl<'a> Session<'a> {
             }
         }
         if self.program.score_bias().is_some() {
-            let bias: Vec<f64> = self.read(self.program.bias_gradient + 8 * run as u64, 1)?;
-            flat.extend(bias.iter().map(|bias| *bias as f32));
+            let bias = self.read(self.program.vectors.bias_gradient.part(run..run + 1))?;
+            flat.push(bias[0] as f32);
         }
         Ok(flat)
     }
 
-    /// Value and estimate of every run at every captured step.
+    /// Returns value and estimate of every run at every captured step.
     pub(super) fn trace(&self) -> Result<Vec<f64>> {
-        let cut = &self.program.cut;
-        self.read(self.program.trace, 2 * cut.steps * cut.runs)
+        self.read(self.program.vectors.trace)
     }
 
-    /// Begins one kernel.
-    pub(super) fn launch(&mut self, launch: &Launch) -> Result<()> {
-        if !self.functions.contains_key(&launch.kernel) {
-            let name = &launch.kernel;
-            let function = guarded(|| self.module.load_function(name))
-                .map_err(|error| failure(format!("kernel {name}: {error}")))?;
-            let shared = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            guarded(|| function.set_attribute(shared, launch.shared as i32))?;
-            self.functions.insert(name.clone(), function);
-        }
+    /// Starts a kernel.
+    ///
+    /// # Safety
+    /// The launch must be one of this session's program, so that the kernel only uses addresses
+    /// within the session's memory.
+    unsafe fn launch(&mut self, launch: &Launch) -> Result<()> {
+        self.load_function(launch)?;
         let function = &self.functions[&launch.kernel];
         let (x, y, z) = launch.grid;
         let mut arguments = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
-        // Hopper and newer get a kernel ready while the one before it still runs; it waits for its
-        // end before it does anything (begin() in common.cuh).
+        // From Hopper on, the device prepares a kernel while the previous one still runs; the kernel
+        // waits for the end of that one before it reads or writes (begin() in common.cuh).
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
@@ -175,20 +200,33 @@ impl<'a> Session<'a> {
             numAttrs: u32::from(self.device.architecture >= 90),
         };
         let none = std::ptr::null_mut();
-        // SAFETY: the kernel takes one structure by value, which the arguments hold and which is
-        // copied before the call returns (a compiled check compares their sizes); all addresses in
-        // it lie within the program's memory, which outlives the stream's work (see Drop).
+        // SAFETY: the kernel takes one structure by value, which `arguments` holds (the kernels'
+        // source asserts equal layouts) and which is copied before the call returns. By the
+        // contract its addresses lie within the session's memory, which outlives the work on the
+        // stream (see `Drop`).
         unsafe {
             sys::cuLaunchKernelEx(&config, function.cu_function(), arguments.as_mut_ptr(), none)
         }
         .result()
-        .map_err(|error| failure(format!("kernel {}: {}", launch.kernel, describe(error))))
+        .map_err(|error| device_error(format!("kernel {}: {}", launch.kernel, describe(error))))
     }
 
-    /// The captured steps as one graph.
+    /// Looks up the function of a kernel when it is first launched.
+    fn load_function(&mut self, Launch { kernel, shared, .. }: &Launch) -> Result<()> {
+        if !self.functions.contains_key(kernel) {
+            let function = guarded(|| self.module.load_function(kernel))
+                .map_err(|error| device_error(format!("kernel {kernel}: {error}")))?;
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            guarded(|| function.set_attribute(attribute, *shared as i32))?;
+            self.functions.insert(kernel.clone(), function);
+        }
+        Ok(())
+    }
+
+    /// Captures the steps as one graph.
     pub(super) fn capture(&mut self) -> Result<CudaGraph> {
         let mut launches: Vec<Launch> = self.program.draw_partners().into_iter().collect();
-        for step in 0..self.program.cut.steps {
+        for step in 0..self.program.tiling.steps {
             launches.push(self.program.draw_data(step));
             launches.extend(self.program.train(step));
         }
@@ -196,17 +234,18 @@ impl<'a> Session<'a> {
         let stream = Arc::clone(&self.device.stream);
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         guarded(|| stream.begin_capture(mode))?;
-        let begun = launches.iter().try_for_each(|launch| self.launch(launch));
+        // SAFETY: launches of this session's program.
+        let launched = launches.iter().try_for_each(|launch| unsafe { self.launch(launch) });
         let graph = guarded(|| stream.end_capture(CUgraphInstantiate_flags(0)));
-        begun?;
-        graph?.ok_or_else(|| failure("nothing was captured"))
+        launched?;
+        graph?.ok_or_else(|| device_error("the captured graph is empty"))
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // Nothing may still run when the memory goes; an error has been, or will be, reported by
-        // the next call.
+        // No kernel may run when the memory is freed. An error here has been reported before, or
+        // is reported by the next call.
         let _ = self.device.stream.synchronize();
     }
 }
@@ -216,7 +255,7 @@ pub(super) struct Replay<'a, 'b> {
     session: &'b Session<'a>,
     graph: CudaGraph,
     slots: [Slot; 2],
-    begun: usize,
+    started: usize,
 }
 
 struct Slot {
@@ -226,38 +265,39 @@ struct Slot {
 
 impl<'a, 'b> Replay<'a, 'b> {
     pub(super) fn new(session: &'b Session<'a>, graph: CudaGraph) -> Result<Self> {
-        let cut = &session.program.cut;
+        let length = session.program.vectors.trace.len();
         let slot = || -> std::result::Result<Slot, DriverError> {
             let context = &session.device.context;
-            // SAFETY: plain numbers, which are written before they are read.
-            let trace =
-                unsafe { context.alloc_pinned_with_flags::<f64>(2 * cut.steps * cut.runs, 0)? };
+            // SAFETY: any bytes are valid numbers, and `finish` reads them only after `start` has
+            // had them written.
+            let trace = unsafe { context.alloc_pinned_with_flags::<f64>(length, 0)? };
             Ok(Slot { trace, done: context.new_event(None)? })
         };
         let slots = guarded(|| Ok([slot()?, slot()?]))?;
-        Ok(Replay { session, graph, slots, begun: 0 })
+        Ok(Replay { session, graph, slots, started: 0 })
     }
 
-    /// Begins the captured steps once more.
-    pub(super) fn begin(&mut self) -> Result<()> {
-        let slot = &mut self.slots[self.begun % 2];
+    /// Starts the captured steps once more.
+    pub(super) fn start(&mut self) -> Result<()> {
+        let slot = &mut self.slots[self.started % 2];
         let stream = &self.session.device.stream;
+        let from = self.session.checked(self.session.program.vectors.trace);
         guarded(|| {
             self.graph.launch()?;
             let trace = slot.trace.as_mut_slice()?;
-            // SAFETY: the trace is that large, and the slot is not read before `done`.
-            unsafe {
-                let from = self.session.program.trace;
-                result::memcpy_dtoh_async(trace, from, stream.cu_stream())?;
-            }
+            // SAFETY: source and destination have the length of the trace, and the slot is neither
+            // read nor freed before the copy is finished (`finish`, `Drop`).
+            unsafe { result::memcpy_dtoh_async(trace, from, stream.cu_stream())? };
             slot.done.record(stream)
         })?;
-        self.begun += 1;
+        self.started += 1;
         Ok(())
     }
 
-    /// Waits for the replay with that number, counted from 0, and returns its trace.
+    /// Waits for replay `number`, counted from 0, and returns its trace. It must be one of the
+    /// last two that were started.
     pub(super) fn finish(&mut self, number: usize) -> Result<&[f64]> {
+        assert!(number < self.started && self.started <= number + 2, "replay {number}");
         let slot = &self.slots[number % 2];
         guarded(|| {
             slot.done.synchronize()?;
@@ -268,112 +308,7 @@ impl<'a, 'b> Replay<'a, 'b> {
 
 impl Drop for Replay<'_, '_> {
     fn drop(&mut self) {
-        // A replay may still write into the slots; an error has been, or will be, reported elsewhere.
+        // A copy into the slots may still run. An error here is reported by another call.
         let _ = self.session.device.stream.synchronize();
     }
-}
-
-/// A divergence's case in `divergence_row` (objective.cu), if it has one.
-pub(super) fn divergence_number(divergence: &Divergence) -> Option<i32> {
-    Some(match divergence {
-        Divergence::Kl => 0,
-        Divergence::Gan => 1,
-        Divergence::Hellinger => 2,
-        Divergence::ReverseKl => 3,
-        Divergence::JensenShannon => 4,
-        Divergence::Pearson => 5,
-        Divergence::Neyman => 6,
-        Divergence::Jeffreys => 7,
-        Divergence::Alpha(_) => 8,
-        Divergence::ShiftedLog => 9,
-        Divergence::Custom(_) => return None,
-    })
-}
-
-/// A map's case in `apply_maps` and `mapped` (sample.cu).
-fn map_number(map: Map) -> i32 {
-    match map {
-        Map::Cube => 0,
-        Map::HalfCube => 1,
-        Map::Asinh => 2,
-        Map::NormalCdf => 3,
-        Map::SwissRoll => 4,
-        Map::Wiggle1 => 5,
-        Map::Wiggle2 => 6,
-        Map::Bimodal1 => 7,
-        Map::Bimodal2 => 8,
-        Map::Spiral12 => 9,
-        Map::Spiral23 => 10,
-    }
-}
-
-fn objective_spec(plan: &Run) -> abi::ObjectiveSpec {
-    let estimator = &plan.estimator;
-    let mut spec = abi::ObjectiveSpec {
-        link: match estimator.link() {
-            Link::Identity => 0,
-            Link::LogSoftplus => 1,
-            Link::InverseSquareSoftplus => 2,
-        },
-        tau: f32::INFINITY,
-        readout_tau: f32::INFINITY,
-        ..Default::default()
-    };
-    match estimator.cost() {
-        Cost::FDivergence(divergence) => {
-            // Those without a kernel do not come here.
-            spec.divergence = divergence_number(divergence).unwrap_or_default();
-            if let Divergence::Alpha(alpha) = divergence {
-                spec.alpha = *alpha as f32;
-            }
-        }
-        Cost::MovingAverage => spec.cost = 1,
-        Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
-        // Classifiers do not come here.
-        Cost::InfoNce => spec.cost = 3,
-    }
-    match estimator.readout() {
-        Readout::Plain => {}
-        Readout::Nwj => spec.readout = 1,
-        Readout::DonskerVaradhan => spec.readout = 2,
-        Readout::Clipped { tau } => (spec.readout, spec.readout_tau) = (2, tau as f32),
-        Readout::InfoNce => spec.readout = 3,
-    }
-    spec
-}
-
-fn scenario_spec(scenario: &Scenario, seed: u64) -> abi::ScenarioSpec {
-    let (generator, dim, x_maps, y_maps) = scenario.generator();
-    let codes = |maps: &[Map]| {
-        let mut codes = [0; abi::MOST_MAPS];
-        codes.iter_mut().zip(maps).for_each(|(code, map)| *code = map_number(*map));
-        codes
-    };
-    let (base, pairs) = match generator {
-        Generator::Gaussian { pairs, .. } => (0, pairs),
-        Generator::Uniform { .. } => (1, 0),
-        Generator::Student { .. } => (2, 0),
-        Generator::Dense { .. } => (3, 0),
-    };
-    abi::ScenarioSpec {
-        seed,
-        base,
-        dim: dim as i32,
-        pairs: pairs as i32,
-        x_maps: x_maps.len() as i32,
-        y_maps: y_maps.len() as i32,
-        x_map: codes(x_maps),
-        y_map: codes(y_maps),
-        unused: 0,
-    }
-}
-
-fn level_parameters(scenario: &Scenario) -> [f32; 4] {
-    let parameters = match scenario.generator().0 {
-        Generator::Gaussian { rho, noise, scale, .. } => [rho, noise, scale, 0.0],
-        Generator::Uniform { epsilon } => [epsilon, 0.0, 0.0, 0.0],
-        Generator::Student { df } => [df, 0.0, 0.0, 0.0],
-        Generator::Dense { rho } => [rho.sqrt(), (1.0 - rho).sqrt(), 0.0, 0.0],
-    };
-    parameters.map(|parameter| parameter as f32)
 }

@@ -17,7 +17,7 @@ struct Section {
     }
 };
 
-const int MOST_SECTIONS = 36;
+const int MAX_SECTIONS = 36;
 
 struct AdamTask {
     Buffer parameters, moments;
@@ -29,7 +29,7 @@ struct AdamTask {
     float learning_rate, beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
     int has_score_bias;
     ObjectiveTask objective;
-    Section table[MOST_SECTIONS];
+    Section table[MAX_SECTIONS];
 };
 
 __device__ inline const Section& section_of(const AdamTask& t, u64 p) {

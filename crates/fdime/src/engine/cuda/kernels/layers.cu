@@ -2,7 +2,7 @@
 // pieces of the depth), z = run and, where two networks or two halves of a layer go the same way,
 // which of the two.
 
-struct Task {
+struct Grid {
     int roles;
     __device__ int run() const { return blockIdx.z / roles; }
     __device__ int role() const { return blockIdx.z % roles; }
@@ -23,7 +23,7 @@ struct Layer {
     int activated;
 };
 struct LayerTask {
-    Task task;
+    Grid grid;
     Pairs pairs;
     Layer roles[2];
 };
@@ -131,14 +131,14 @@ __device__ inline const u32* partners(const Pairs& pairs, int run) {
 }
 
 template <class T> __device__ void layer_of_matrix(const LayerTask& t) {
-    const Layer& l = t.roles[t.task.role()];
-    int run = t.task.run();
+    const Layer& l = t.roles[t.grid.role()];
+    int run = t.grid.run();
     Matrix input = {l.input.of(run), l.ld_input};
     layer<T>(input, l, run);
 }
 template <class T> __device__ void layer_of_pairs(const LayerTask& t) {
     const Layer& l = t.roles[0];
-    int run = t.task.run();
+    int run = t.grid.run();
     PairSum input = {l.input.of(run), l.q.of(run), l.ld_input, t.pairs, partners(t.pairs, run)};
     layer<T>(input, l, run);
 }
@@ -158,7 +158,7 @@ struct WeightGradient {
     u64 part_stride;
 };
 struct WeightGradientTask {
-    Task task;
+    Grid grid;
     Pairs pairs;
     WeightGradient roles[2];
 };
@@ -307,7 +307,7 @@ struct InputGradient {
     u64 part_stride;
 };
 struct InputGradientTask {
-    Task task;
+    Grid grid;
     Pairs pairs;
     InputGradient roles[2];
 };
@@ -452,12 +452,12 @@ struct PlainProduct {
     int ld_a, ld_b, ld_result;
 };
 struct PlainTask {
-    Task task;
+    Grid grid;
     PlainProduct roles[2];
 };
 template <class T, bool A_ALONG, bool B_ALONG> __device__ void plain_product(const PlainTask& t) {
-    const PlainProduct& p = t.roles[t.task.role()];
-    int run = t.task.run();
+    const PlainProduct& p = t.roles[t.grid.role()];
+    int run = t.grid.run();
     int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
     if (m0 >= p.rows || n0 >= p.columns) return;
     Matrix a = {p.a.of(run), p.ld_a}, b = {p.b.of(run), p.ld_b};
@@ -520,36 +520,36 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
     ENTRY(layer_of_matrix_##suffix, Size, LayerTask) { begin(); layer_of_matrix<Size>(t); } \
     ENTRY(layer_of_pairs_##suffix, Size, LayerTask) { begin(); layer_of_pairs<Size>(t); } \
     ENTRY(weights_matrix_matrix_##suffix, Size, WeightGradientTask) { begin(); \
-        const WeightGradient& w = t.roles[t.task.role()]; \
-        weight_gradient<Size>(stored_input(w, t.task.run()), stored_gradient(w, t.task.run()), w, t.task.run()); \
+        const WeightGradient& w = t.roles[t.grid.role()]; \
+        weight_gradient<Size>(stored_input(w, t.grid.run()), stored_gradient(w, t.grid.run()), w, t.grid.run()); \
     } \
     ENTRY(weights_matrix_scores_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[0]; \
-        weight_gradient<Size>(stored_input(w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
+        weight_gradient<Size>(stored_input(w, t.grid.run()), score_gradient(w, t.grid.run()), w, t.grid.run()); \
     } \
     ENTRY(weights_pairs_matrix_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[0]; \
-        weight_gradient<Size>(pair_input(t, w, t.task.run()), stored_gradient(w, t.task.run()), w, t.task.run()); \
+        weight_gradient<Size>(pair_input(t, w, t.grid.run()), stored_gradient(w, t.grid.run()), w, t.grid.run()); \
     } \
     ENTRY(weights_pairs_scores_##suffix, Size, WeightGradientTask) { begin(); \
         const WeightGradient& w = t.roles[0]; \
-        weight_gradient<Size>(pair_input(t, w, t.task.run()), score_gradient(w, t.task.run()), w, t.task.run()); \
+        weight_gradient<Size>(pair_input(t, w, t.grid.run()), score_gradient(w, t.grid.run()), w, t.grid.run()); \
     } \
     ENTRY(inputs_matrix_stored_##suffix, Size, InputGradientTask) { begin(); \
-        const InputGradient& g = t.roles[t.task.role()]; \
-        input_gradient_stored<Size>(stored_gradient(g, t.task.run()), g, t.task.run()); \
+        const InputGradient& g = t.roles[t.grid.role()]; \
+        input_gradient_stored<Size>(stored_gradient(g, t.grid.run()), g, t.grid.run()); \
     } \
     ENTRY(inputs_scores_stored_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[0]; \
-        input_gradient_stored<Size>(score_gradient(g, t.task.run()), g, t.task.run()); \
+        input_gradient_stored<Size>(score_gradient(g, t.grid.run()), g, t.grid.run()); \
     } \
     ENTRY(inputs_matrix_pairs_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[0]; \
-        input_gradient_pairs<Size>(stored_gradient(g, t.task.run()), t, g, t.task.run()); \
+        input_gradient_pairs<Size>(stored_gradient(g, t.grid.run()), t, g, t.grid.run()); \
     } \
     ENTRY(inputs_scores_pairs_##suffix, Size, InputGradientTask) { begin(); \
         const InputGradient& g = t.roles[0]; \
-        input_gradient_pairs<Size>(score_gradient(g, t.task.run()), t, g, t.task.run()); \
+        input_gradient_pairs<Size>(score_gradient(g, t.grid.run()), t, g, t.grid.run()); \
     } \
     ENTRY(product_along_along_##suffix, Size, PlainTask) { begin(); plain_product<Size, true, true>(t); } \
     ENTRY(product_along_across_##suffix, Size, PlainTask) { begin(); plain_product<Size, true, false>(t); } \
@@ -560,8 +560,8 @@ KERNELS(Small, small)
 
 ENTRY(weights_matrix_parts_small, Small, WeightGradientTask) {
     begin();
-    const WeightGradient& w = t.roles[t.task.role()];
-    int run = t.task.run();
+    const WeightGradient& w = t.roles[t.grid.role()];
+    int run = t.grid.run();
     PartSum parts = {w.gradient.of(run), w.ld_output, w.parts, w.part_stride};
     weight_gradient<Small>(stored_input(w, run), parts, w, run);
 }

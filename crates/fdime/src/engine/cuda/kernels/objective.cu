@@ -7,7 +7,7 @@ enum { PLAIN = 0, NWJ = 1, PARTITION = 2, ROWS_READOUT = 3 };
 struct ObjectiveSpec {
     int cost, divergence, link, readout;
     float alpha, tau, readout_tau;
-    int unused;
+    int padding;
 };
 
 __device__ inline float log_ratio(int link, float s) {

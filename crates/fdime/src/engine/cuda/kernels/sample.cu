@@ -3,15 +3,15 @@
 enum { GAUSSIAN = 0, UNIFORM = 1, STUDENT = 2, DENSE = 3 };
 enum { FOR_DATA = 1, FOR_PAIRING = 2, FOR_ROW = 3 };
 
-const int MOST_MAPS = 8;
+const int MAX_MAPS = 8;
 
 struct ScenarioSpec {
     u64 seed;
     int base, dim;
     int pairs;              // correlated components (Gaussian)
     int x_maps, y_maps;
-    int x_map[MOST_MAPS], y_map[MOST_MAPS];
-    int unused;
+    int x_map[MAX_MAPS], y_map[MAX_MAPS];
+    int padding;
 };
 
 struct SampleTask {

@@ -1,0 +1,299 @@
+//! Trainings that the GPU can execute, and what it needs to know of them.
+
+use super::abi::{self, MAX_HIDDEN_LAYERS, MAX_MAPS};
+use super::program::{Needs, Shape};
+use crate::critic::{CriticKind, CriticPlan};
+use crate::divergence::Divergence;
+use crate::engine::Task;
+use crate::error::Result;
+use crate::link::Link;
+use crate::nn::AdamPlan;
+use crate::objective::{Cost, Estimator, Readout};
+use crate::pairing::Pairing;
+use crate::scenario::{Generator, Map, PairSource, Scenario, ScenarioPlan};
+use crate::train::{LearningRateSchedule, Schedule};
+
+/// The largest number of rows in a step: kernels index all pairs with 32 bits, and paired rows by
+/// the threads of a warp for each.
+const MAX_PAIRS: u64 = (1 << 31) - (1 << 20);
+const MAX_PAIRED_ROWS: u64 = 1 << 26;
+/// The largest number of weights in a layer.
+const MAX_WEIGHTS: u64 = 1 << 30;
+/// The smallest number of degrees of freedom of a Student distribution in single precision.
+const MIN_DEGREES_OF_FREEDOM: f64 = 0.4;
+
+/// A critic trained on a staircase, whose samples the GPU draws itself.
+#[derive(Clone)]
+pub(super) struct GpuPlan {
+    scenario: ScenarioPlan,
+    schedule: Schedule,
+    estimator: Estimator,
+    critic: CriticPlan,
+    pairing: Pairing,
+    batch: usize,
+    optimizer: AdamPlan,
+    seed: u64,
+}
+
+impl GpuPlan {
+    /// Returns the plan of a task, or the reason why the GPU cannot execute it.
+    pub(super) fn new(task: &Task) -> std::result::Result<Self, String> {
+        let training = task.training;
+        let Some(learner) = training.learner.critic() else {
+            return Err("njee trains classifiers".into());
+        };
+        let Some(staircase) = task.source.staircase() else {
+            return Err("the samples are not those of a scenario".into());
+        };
+        if training.learning_rate_schedule != LearningRateSchedule::Constant {
+            return Err("the learning rate changes".into());
+        }
+        let plan = GpuPlan {
+            scenario: staircase.scenario.clone(),
+            schedule: staircase.schedule.clone(),
+            estimator: learner.estimator.clone(),
+            critic: learner.critic.clone(),
+            pairing: learner.pairing,
+            batch: training.batch,
+            optimizer: training.optimizer,
+            seed: training.seed,
+        };
+        match unsupported(&plan) {
+            Some(reason) => Err(reason),
+            None => Ok(plan),
+        }
+    }
+}
+
+impl Shape {
+    /// Returns the shape of a valid plan.
+    pub(super) fn from_plan(plan: &GpuPlan) -> Result<Self> {
+        Ok(Shape {
+            critic: plan.critic.clone(),
+            pairing: plan.pairing,
+            n: plan.batch,
+            dims: plan.scenario.at(plan.schedule.levels[0])?.dims(),
+            levels: plan.schedule.levels.len(),
+            per_level: plan.schedule.iterations,
+            optimizer: plan.optimizer,
+        })
+    }
+}
+
+impl Needs {
+    /// Returns what any of the plans needs.
+    pub(super) fn from_plans(plans: &[&GpuPlan]) -> Self {
+        let mut needs = Needs::default();
+        for plan in plans {
+            let (cost, readout) = (plan.estimator.cost(), plan.estimator.readout());
+            needs.partition |= matches!(cost, Cost::MovingAverage | Cost::Clipped { .. })
+                || matches!(
+                    readout,
+                    Readout::Nwj | Readout::DonskerVaradhan | Readout::Clipped { .. }
+                );
+            needs.rows |= *cost == Cost::InfoNce || readout == Readout::InfoNce;
+        }
+        needs
+    }
+}
+
+/// Returns the critic's initial parameters as one flat buffer.
+pub(super) fn initial_parameters(plan: &GpuPlan, dims: (usize, usize)) -> Result<Vec<f32>> {
+    plan.critic.initial_parameters(dims, plan.seed)
+}
+
+/// Returns the reason why a plan cannot run on the GPU, or `None` if it can.
+fn unsupported(plan: &GpuPlan) -> Option<String> {
+    unsupported_estimator(plan)
+        .or_else(|| unsupported_critic(plan))
+        .or_else(|| unsupported_scenario(plan))
+        .or_else(|| too_large(plan))
+}
+
+fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
+    match plan.estimator.cost() {
+        Cost::FDivergence(divergence) if divergence_number(divergence).is_none() => {
+            Some(format!("{} is a custom divergence", plan.estimator.name()))
+        }
+        _ => None,
+    }
+}
+
+fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
+    let critic = &plan.critic;
+    let layers = critic.hidden.len();
+    if critic.kind == CriticKind::Conv {
+        Some("critic conv".into())
+    } else if critic.dropout > 0.0 {
+        Some("the critic has dropout".into())
+    } else if layers < 2 && critic.kind != CriticKind::Separable {
+        Some(format!("critic {} has a single hidden layer", critic.kind))
+    } else if layers > MAX_HIDDEN_LAYERS {
+        Some(format!("the critic has more than {MAX_HIDDEN_LAYERS} hidden layers"))
+    } else {
+        None
+    }
+}
+
+fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
+    let levels = plan.schedule.levels.iter().filter_map(|level| plan.scenario.at(*level).ok());
+    for scenario in levels {
+        let (generator, _, x_maps, y_maps) = scenario.generator();
+        if matches!(generator, Generator::Student { df } if df < MIN_DEGREES_OF_FREEDOM) {
+            return Some(
+                "tails of so few degrees of freedom do not fit into single precision".into(),
+            );
+        }
+        if x_maps.len().max(y_maps.len()) > MAX_MAPS {
+            return Some(format!("scenario {} has more than {MAX_MAPS} maps", plan.scenario.name));
+        }
+    }
+    None
+}
+
+fn too_large(plan: &GpuPlan) -> Option<String> {
+    let dims = plan.scenario.at(*plan.schedule.levels.first()?).ok()?.dims();
+    let hidden = &plan.critic.hidden;
+    let max_hidden = hidden.iter().copied().max()?;
+    let max_width = max_hidden.max(plan.critic.embedding).max(dims.0).max(dims.1);
+    if max_width as u64 * max_hidden as u64 > MAX_WEIGHTS {
+        return Some("a layer may have more than 2^30 weights".into());
+    }
+    let n = plan.batch as u64;
+    let (rows, limit) = match plan.pairing {
+        Pairing::AllPairs => (n * n, MAX_PAIRS),
+        _ => (2 * n, MAX_PAIRED_ROWS),
+    };
+    (rows > limit).then(|| "a step has too many pairs for its kernels".into())
+}
+
+/// The scenario and the objective of a run, and its parameters at every level.
+pub(super) struct RunSpec {
+    pub(super) scenario: abi::ScenarioSpec,
+    pub(super) objective: abi::ObjectiveSpec,
+    pub(super) levels: Vec<[f32; 4]>,
+}
+
+impl RunSpec {
+    /// Describes a supported plan to the kernels.
+    pub(super) fn from_plan(plan: &GpuPlan) -> Result<Self> {
+        let scenarios = plan
+            .schedule
+            .levels
+            .iter()
+            .map(|level| plan.scenario.at(*level))
+            .collect::<Result<Vec<_>>>()?;
+        let scenario = scenarios.last().map(|scenario| scenario_spec(scenario, plan.seed));
+        Ok(RunSpec {
+            scenario: scenario.unwrap_or_default(),
+            objective: objective_spec(plan),
+            levels: scenarios.iter().map(level_parameters).collect(),
+        })
+    }
+}
+
+/// Returns a divergence's case in `divergence_row` (objective.cu), or `None` for a custom one.
+fn divergence_number(divergence: &Divergence) -> Option<i32> {
+    Some(match divergence {
+        Divergence::Kl => 0,
+        Divergence::Gan => 1,
+        Divergence::Hellinger => 2,
+        Divergence::ReverseKl => 3,
+        Divergence::JensenShannon => 4,
+        Divergence::Pearson => 5,
+        Divergence::Neyman => 6,
+        Divergence::Jeffreys => 7,
+        Divergence::Alpha(_) => 8,
+        Divergence::ShiftedLog => 9,
+        Divergence::Custom(_) => return None,
+    })
+}
+
+/// Returns a map's case in `apply_maps` and `mapped` (sample.cu).
+fn map_number(map: Map) -> i32 {
+    match map {
+        Map::Cube => 0,
+        Map::HalfCube => 1,
+        Map::Asinh => 2,
+        Map::NormalCdf => 3,
+        Map::SwissRoll => 4,
+        Map::Wiggle1 => 5,
+        Map::Wiggle2 => 6,
+        Map::Bimodal1 => 7,
+        Map::Bimodal2 => 8,
+        Map::Spiral12 => 9,
+        Map::Spiral23 => 10,
+    }
+}
+
+fn objective_spec(plan: &GpuPlan) -> abi::ObjectiveSpec {
+    let estimator = &plan.estimator;
+    let mut spec = abi::ObjectiveSpec {
+        link: match estimator.link() {
+            Link::Identity => 0,
+            Link::LogSoftplus => 1,
+            Link::InverseSquareSoftplus => 2,
+        },
+        tau: f32::INFINITY,
+        readout_tau: f32::INFINITY,
+        ..Default::default()
+    };
+    match estimator.cost() {
+        Cost::FDivergence(divergence) => {
+            // `unsupported` refuses those without a number.
+            spec.divergence = divergence_number(divergence).unwrap_or_default();
+            if let Divergence::Alpha(alpha) = divergence {
+                spec.alpha = *alpha as f32;
+            }
+        }
+        Cost::MovingAverage => spec.cost = 1,
+        Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
+        Cost::InfoNce => spec.cost = 3,
+    }
+    match estimator.readout() {
+        Readout::Plain => {}
+        Readout::Nwj => spec.readout = 1,
+        Readout::DonskerVaradhan => spec.readout = 2,
+        Readout::Clipped { tau } => (spec.readout, spec.readout_tau) = (2, tau as f32),
+        Readout::InfoNce => spec.readout = 3,
+    }
+    spec
+}
+
+fn scenario_spec(scenario: &Scenario, seed: u64) -> abi::ScenarioSpec {
+    let (generator, dim, x_maps, y_maps) = scenario.generator();
+    let numbers = |maps: &[Map]| {
+        let mut numbers = [0; MAX_MAPS];
+        assert!(maps.len() <= MAX_MAPS, "{} maps", maps.len());
+        numbers.iter_mut().zip(maps).for_each(|(number, map)| *number = map_number(*map));
+        numbers
+    };
+    let (base, pairs) = match generator {
+        Generator::Gaussian { pairs, .. } => (0, pairs),
+        Generator::Uniform { .. } => (1, 0),
+        Generator::Student { .. } => (2, 0),
+        Generator::Dense { .. } => (3, 0),
+    };
+    abi::ScenarioSpec {
+        seed,
+        base,
+        dim: dim as i32,
+        pairs: pairs as i32,
+        x_maps: x_maps.len() as i32,
+        y_maps: y_maps.len() as i32,
+        x_map: numbers(x_maps),
+        y_map: numbers(y_maps),
+        padding: 0,
+    }
+}
+
+/// Returns the distribution's parameters at one level, as `sample` (sample.cu) reads them.
+fn level_parameters(scenario: &Scenario) -> [f32; 4] {
+    let parameters = match scenario.generator().0 {
+        Generator::Gaussian { rho, noise, scale, .. } => [rho, noise, scale, 0.0],
+        Generator::Uniform { epsilon } => [epsilon, 0.0, 0.0, 0.0],
+        Generator::Student { df } => [df, 0.0, 0.0, 0.0],
+        Generator::Dense { rho } => [rho.sqrt(), (1.0 - rho).sqrt(), 0.0, 0.0],
+    };
+    parameters.map(|parameter| parameter as f32)
+}
