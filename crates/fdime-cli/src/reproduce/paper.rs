@@ -4,7 +4,7 @@ use crate::failure::Failure;
 
 macro_rules! table {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../experiments/paper/", $name, ".csv")))
+        ($name, include_str!(concat!("../../experiments/paper/", $name, ".csv")))
     };
 }
 

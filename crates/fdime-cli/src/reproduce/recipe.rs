@@ -15,7 +15,7 @@ use std::path::Path;
 
 macro_rules! recipe {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))
+        ($name, include_str!(concat!("../../experiments/", $name, ".toml")))
     };
 }
 
