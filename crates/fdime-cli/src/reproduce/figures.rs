@@ -1,9 +1,9 @@
 //! The picture of a recipe.
 
-use super::checks::lemma;
+use super::claims::lemma_variance;
 use super::paper::{Cell, Statistic};
 use super::recipe::{Figure, Recipe};
-use super::results::{Level, ROUNDING, Results, Staircase, label};
+use super::results::{LevelResult, ROUNDING, Results, StaircaseResult, label};
 use crate::report::chart::{Chart, Panel, Point, Series, Shape};
 use crate::report::staircase::{self, Line};
 use fdime::consistency::View;
@@ -33,7 +33,7 @@ fn stairs(recipe: &Recipe, results: &Results) -> Option<String> {
     for staircase in &results.staircases {
         let run = staircase.runs.first()?;
         let label = staircase.label();
-        let hint = |level: &Level| {
+        let hint = |level: &LevelResult| {
             format!(
                 "{label}, true MI {:.3}: mean {:.3}, variance {:.4} (last {} iterations)",
                 level.true_mi, level.mean.value, level.variance.value, staircase.last
@@ -109,7 +109,7 @@ fn bars(
 
 fn paper_value(
     cells: &[Cell],
-    staircase: &Staircase,
+    staircase: &StaircaseResult,
     statistic: Statistic,
     true_mi: f64,
 ) -> Option<f64> {
@@ -140,7 +140,7 @@ fn variance_against_n(recipe: &Recipe, results: &Results) -> Option<String> {
         let mut series = Vec::new();
         for estimator in &estimators {
             let mut points: Vec<Point> = results
-                .of(estimator)
+                .staircases_of(estimator)
                 .filter_map(|staircase| {
                     let variance = staircase.at(mi)?.variance;
                     let x = staircase.plan.batch as f64;
@@ -156,7 +156,10 @@ fn variance_against_n(recipe: &Recipe, results: &Results) -> Option<String> {
         let dim = results.staircases.first()?.plan.scenario.dim;
         series.push(Series {
             name: "Lemma 4.2, ~ 1/N".into(),
-            points: sizes.iter().map(|&n| Point::new(n as f64, lemma(mi, dim, n))).collect(),
+            points: sizes
+                .iter()
+                .map(|&n| Point::new(n as f64, lemma_variance(mi, dim, n)))
+                .collect(),
             theory: true,
         });
         panels.push(Panel {

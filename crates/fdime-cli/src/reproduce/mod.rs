@@ -1,10 +1,15 @@
-//! The paper's experiments: recipes, their runs, and what is made of them.
+//! The paper's experiments: recipes, their jobs and results, and reports about them.
 
-pub mod checks;
+pub mod claims;
+pub mod cost;
 pub mod figures;
+pub mod groups;
+pub mod image_sets;
 pub mod jobs;
 pub mod pages;
 pub mod paper;
+pub mod publish;
 pub mod recipe;
 pub mod results;
+pub mod runner;
 pub mod summary;

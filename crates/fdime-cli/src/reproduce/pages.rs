@@ -1,10 +1,10 @@
 //! What a reader gets: raw numbers as CSV, a report in Markdown, and one in HTML.
 
-use super::checks::{Finding, beside, within};
+use super::claims::Verdict;
 use super::figures::{STAIRCASE_STEPS, consistency_view, time_name};
-use super::paper::{Cell, Statistic};
+use super::paper::{Cell, Statistic, is_within};
 use super::recipe::Recipe;
-use super::results::{Measured, Results};
+use super::results::{ImageRun, Measured, Results};
 use super::summary::{COLUMNS, Graded};
 use crate::report::svg::escape;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub struct Page<'a> {
     pub recipe: &'a Recipe,
     pub results: &'a Results<'a>,
     pub cells: &'a [Cell],
-    pub findings: &'a [Finding],
+    pub verdicts: &'a [Verdict],
     pub graded: &'a [Graded],
     pub svg: Option<&'a str>,
 }
@@ -108,7 +108,7 @@ impl Page<'_> {
         }
         for result in &results.images {
             let plan = result.plan;
-            for (seed, mean, variance, logged) in &result.runs {
+            for ImageRun { seed, mean, variance, logged } in &result.runs {
                 let _ = writeln!(
                     csv,
                     "{},{},{},{},{},{},{},{},{},{},{seed},{mean},{variance},\"{}\",{}",
@@ -181,7 +181,7 @@ impl Page<'_> {
                     (&other.estimator, other.dim, other.batch)
                         == (&cell.estimator, cell.dim, cell.batch)
                 });
-                if known || beside(self.results, cell).is_none() {
+                if known || cell.measured_level(self.results).is_none() {
                     continue;
                 }
                 let mut row = vec![cell.estimator.clone()];
@@ -191,9 +191,9 @@ impl Page<'_> {
                             == (&cell.estimator, cell.dim, cell.batch, *level)
                     });
                     row.push(paper.map_or(String::new(), |paper| {
-                        beside(self.results, paper).map_or("-".into(), |level| {
+                        paper.measured_level(self.results).map_or("-".into(), |level| {
                             let own = level.statistic(statistic);
-                            let mark = match within(own.value, paper.value, 0.25, 0.05) {
+                            let mark = match is_within(own.value, paper.value, 0.25, 0.05) {
                                 true => "",
                                 false => " *",
                             };
@@ -336,11 +336,11 @@ impl Page<'_> {
         if self.svg.is_some() {
             let _ = writeln!(text, "![{title}]({name}.svg)\n");
         }
-        for finding in self.findings {
+        for finding in self.verdicts {
             let sign = if finding.passed { "holds" } else { "does not hold" };
             let _ = writeln!(text, "- **{sign}**: {}. {}", finding.text, finding.detail);
         }
-        if !self.findings.is_empty() {
+        if !self.verdicts.is_empty() {
             text.push('\n');
         }
         for note in notes {
@@ -370,9 +370,9 @@ impl Page<'_> {
         if let Some(svg) = self.svg {
             let _ = write!(html, "<div class=\"toggles\"></div><div class=\"figure\">{svg}</div>");
         }
-        if !self.findings.is_empty() {
+        if !self.verdicts.is_empty() {
             html.push_str("<ul>");
-            for finding in self.findings {
+            for finding in self.verdicts {
                 let (class, sign) =
                     if finding.passed { ("yes", "holds") } else { ("no", "does not hold") };
                 let _ = write!(
@@ -459,7 +459,7 @@ pub fn html(pages: &[Page], environment: &Environment) -> String {
         escape(&environment.sentence())
     );
     for page in pages {
-        let class = match page.findings {
+        let class = match page.verdicts {
             [] => "open",
             findings if findings.iter().all(|finding| finding.passed) => "yes",
             _ => "no",

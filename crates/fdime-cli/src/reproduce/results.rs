@@ -1,55 +1,61 @@
-//! What a recipe's runs have measured, over seeds.
+//! The results of a recipe's jobs, combined over seeds.
 
-use super::jobs::{Job, LevelMeasure, Log, Logged, Outcome};
+use super::jobs::{Job, LevelMeasure, Log, LoggedJob, Measurement, is_njee};
 use super::paper::Statistic;
 use crate::report::staircase::Curve;
 use fdime::consistency::{ConsistencyPlan, View};
-use fdime::{CriticPlan, RunPlan};
+use fdime::{CriticKind, CriticPlan, LevelSummary, Pairing, RunPlan, RunsSummary};
 
-/// Levels are computed from correlations, so that 2 may be 1.9999999999999998.
+/// The tolerance for comparing levels: they are computed from correlations, so 2 may be
+/// 1.9999999999999998.
 pub const ROUNDING: f64 = 1e-6;
 
-/// Everything measured for a recipe.
+/// An estimate on images below this value is too close to 0 to divide by.
+const MIN_REFERENCE: f64 = 0.05;
+
+/// All results of a recipe.
 #[derive(Default)]
 pub struct Results<'a> {
-    pub staircases: Vec<Staircase<'a>>,
+    pub staircases: Vec<StaircaseResult<'a>>,
     pub images: Vec<ImageResult<'a>>,
     pub times: Vec<TimeResult<'a>>,
-    /// Jobs that are not in the log.
+    /// The number of jobs that are not in the log.
     pub missing: usize,
-    /// Estimates on images that diverged.
+    /// The number of estimates on images that diverged.
     pub diverged: usize,
 }
 
-/// Runs that differ in their seed alone.
-pub struct Staircase<'a> {
+/// Staircases that differ only in their seed.
+pub struct StaircaseResult<'a> {
     pub plan: &'a RunPlan,
+    /// The number of iterations at the end of each level that are summarised.
     pub last: usize,
-    pub runs: Vec<Run<'a>>,
-    pub levels: Vec<Level>,
+    pub runs: Vec<StaircaseRun<'a>>,
+    pub levels: Vec<LevelResult>,
 }
 
-/// One of them.
-pub struct Run<'a> {
+/// The staircase of one seed.
+pub struct StaircaseRun<'a> {
     pub seed: u64,
-    pub logged: &'a Logged,
+    pub logged: &'a LoggedJob,
     pub levels: &'a [LevelMeasure],
     pub curve: &'a Curve,
 }
 
-/// A level over the runs that finished it.
+/// One level over the runs that finished it.
 #[derive(Clone, Copy, Debug)]
-pub struct Level {
+pub struct LevelResult {
     pub true_mi: f64,
     pub mean: Measured,
+    /// |mean of the runs' means - true MI|, with the spread of the means.
     pub bias: Measured,
     pub variance: Measured,
     pub mse: Measured,
-    /// Runs that finished it.
+    /// The number of runs that finished the level.
     pub runs: usize,
 }
 
-/// A mean over seeds, and the standard deviation if there are several.
+/// A value over seeds, with the standard deviation if there are several.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     pub value: f64,
@@ -57,16 +63,39 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let value = values.iter().sum::<f64>() / count;
-        let squares = values.iter().map(|v| (v - value).powi(2)).sum::<f64>();
-        let spread = (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt());
-        Measured { value, spread }
+    /// Returns the mean of the values, with their standard deviation.
+    pub fn mean(values: &[f64]) -> Self {
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        Measured { value, spread: standard_deviation(values) }
     }
 }
 
-impl Level {
+/// Returns the sample standard deviation, or `None` for fewer than two values.
+fn standard_deviation(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
+}
+
+impl LevelResult {
+    /// Combines the runs that finished a level. Returns `None` if there are none.
+    fn over_runs(runs: &[LevelSummary]) -> Option<Self> {
+        let RunsSummary { level, .. } = RunsSummary::over_runs(runs)?;
+        let spread = |statistic: fn(&LevelSummary) -> f64| {
+            standard_deviation(&runs.iter().map(statistic).collect::<Vec<_>>())
+        };
+        let mean_spread = spread(|run| run.mean.0);
+        Some(LevelResult {
+            true_mi: level.true_mi.0,
+            mean: Measured { value: level.mean.0, spread: mean_spread },
+            bias: Measured { value: level.bias, spread: mean_spread },
+            variance: Measured { value: level.variance, spread: spread(|run| run.variance) },
+            mse: Measured { value: level.mse, spread: spread(|run| run.mse) },
+            runs: runs.len(),
+        })
+    }
+
     pub fn statistic(&self, statistic: Statistic) -> Measured {
         match statistic {
             Statistic::Bias => self.bias,
@@ -76,204 +105,234 @@ impl Level {
     }
 }
 
-impl Staircase<'_> {
+impl StaircaseResult<'_> {
     pub fn estimator(&self) -> &str {
         self.plan.estimator.name()
     }
 
-    /// What tells runs of one estimator apart: the critic, and how it pairs if not as usual.
+    /// Returns the label that distinguishes staircases of the same estimator.
     pub fn label(&self) -> String {
         label(self.plan)
     }
 
-    /// The level of this true MI.
-    pub fn at(&self, true_mi: f64) -> Option<&Level> {
+    /// Returns the level with this true MI, or `None` if no run finished it.
+    pub fn at(&self, true_mi: f64) -> Option<&LevelResult> {
         self.levels.iter().find(|level| (level.true_mi - true_mi).abs() < ROUNDING)
     }
 
-    /// Whether every run finished every level.
-    pub fn complete(&self) -> bool {
+    /// Returns whether every run finished every level.
+    pub fn is_complete(&self) -> bool {
         self.levels.len() == self.plan.schedule.levels.len()
             && self.levels.iter().all(|level| level.runs == self.runs.len())
     }
 
+    /// Returns whether the other staircase differs from this one only in the estimator and seeds.
+    pub fn is_comparable(&self, other: &StaircaseResult) -> bool {
+        self.plan.scenario == other.plan.scenario
+            && self.plan.batch == other.plan.batch
+            && self.plan.critic == other.plan.critic
+            && self.plan.pairing == other.plan.pairing
+    }
+
     fn summarise(&mut self) {
-        let most = self.runs.iter().map(|run| run.levels.len()).max().unwrap_or(0);
-        for index in 0..most {
-            let levels: Vec<LevelMeasure> =
-                self.runs.iter().filter_map(|run| run.levels.get(index).copied()).collect();
-            let of = |f: &dyn Fn(&LevelMeasure) -> f64| {
-                Measured::of(&levels.iter().map(f).collect::<Vec<_>>())
-            };
-            let true_mi = levels[0].true_mi;
-            self.levels.push(Level {
-                true_mi,
-                mean: of(&|level| level.mean),
-                // As in the paper, of one run: |mean of its estimates - truth|.
-                bias: of(&|level| (level.mean - level.true_mi).abs()),
-                variance: of(&|level| level.variance),
-                mse: of(&|level| (level.mean - level.true_mi).powi(2) + level.variance),
-                runs: levels.len(),
-            });
-        }
+        let levels = self.runs.iter().map(|run| run.levels.len()).max().unwrap_or(0);
+        let finished = |index: usize| -> Vec<LevelSummary> {
+            let measures = self.runs.iter().filter_map(|run| run.levels.get(index));
+            measures.map(|level| level.summary(self.last)).collect()
+        };
+        self.levels =
+            (0..levels).filter_map(|index| LevelResult::over_runs(&finished(index))).collect();
     }
 }
 
-/// The critic of a plan, and its pairing if that is not the critic's own.
+/// Returns the critic of a plan, followed by the pairing if that is not the critic's default.
 pub fn label(plan: &RunPlan) -> String {
     let kind = plan.critic.kind;
-    match plan.estimator.has_critic() {
-        false => "its own".into(),
-        true if plan.pairing == kind.default_pairing() => kind.to_string(),
-        true => format!("{kind}, {}", plan.pairing),
+    if is_njee(&plan.estimator) {
+        "its own".into()
+    } else if plan.pairing == kind.default_pairing() {
+        kind.to_string()
+    } else {
+        format!("{kind}, {}", plan.pairing)
     }
 }
 
-/// Estimates on images that differ in their seed alone.
+/// Estimates on images that differ only in their seed.
 pub struct ImageResult<'a> {
     pub plan: &'a ConsistencyPlan,
+    /// The number of iterations at the end that are summarised.
     pub last: usize,
-    pub runs: Vec<(u64, f64, f64, &'a Logged)>,
+    pub runs: Vec<ImageRun<'a>>,
+}
+
+/// The estimate of one seed.
+pub struct ImageRun<'a> {
+    pub seed: u64,
+    pub mean: f64,
+    pub variance: f64,
+    pub logged: &'a LoggedJob,
 }
 
 impl ImageResult<'_> {
     pub fn estimator(&self) -> &str {
         self.plan.estimator.name()
     }
+
+    /// Returns the ratios of these estimates to those of `reference` with the same seed.
+    fn ratios_to(&self, reference: &ImageResult) -> Vec<f64> {
+        let ratio = |run: &ImageRun| {
+            let same_seed = reference.runs.iter().find(|other| other.seed == run.seed)?;
+            (same_seed.mean.abs() > MIN_REFERENCE).then(|| run.mean / same_seed.mean)
+        };
+        self.runs.iter().filter_map(ratio).collect()
+    }
 }
 
-/// The time of a step.
+/// The time of a training step.
 pub struct TimeResult<'a> {
     pub plan: &'a RunPlan,
     pub median_ms: f64,
     pub fastest_ms: f64,
     pub steps: usize,
     pub threads: usize,
-    pub logged: &'a Logged,
+    pub logged: &'a LoggedJob,
+}
+
+impl TimeResult<'_> {
+    /// Returns whether a critic of this kind was timed, with this pairing if one is given.
+    pub fn is_of(&self, critic: CriticKind, pairing: Option<Pairing>) -> bool {
+        self.plan.critic.kind == critic
+            && pairing.is_none_or(|pairing| self.plan.pairing == pairing)
+            && !is_njee(&self.plan.estimator)
+    }
 }
 
 impl<'a> Results<'a> {
-    /// What the log has of these jobs.
+    /// Collects what the log holds for these jobs and combines runs that differ only in their seed.
     pub fn collect(jobs: &'a [Job], log: &'a Log) -> Self {
         let mut results = Results::default();
         for job in jobs {
-            let Some(logged) = log.find_any(job) else {
-                results.missing += 1;
-                continue;
-            };
-            match (job, &logged.result) {
-                (Job::Staircase { plan, last }, Outcome::Staircase { levels, curve, .. }) => {
-                    let run = Run { seed: plan.seed, logged, levels, curve };
-                    let same = |other: &RunPlan| RunPlan { seed: plan.seed, ..other.clone() };
-                    let known = results.staircases.iter_mut();
-                    match known.into_iter().find(|known| same(known.plan) == *plan) {
-                        Some(known) => known.runs.push(run),
-                        None => results.staircases.push(Staircase {
-                            plan,
-                            last: *last,
-                            runs: vec![run],
-                            levels: Vec::new(),
-                        }),
-                    }
-                }
-                // A run that diverged has no estimate.
-                (Job::Images { plan, .. }, Outcome::Images { steps, .. })
-                    if *steps < plan.iterations =>
-                {
-                    results.diverged += 1;
-                }
-                (Job::Images { plan, last }, Outcome::Images { mean, variance, .. }) => {
-                    let run = (plan.seed, *mean, *variance, logged);
-                    let same = |other: &ConsistencyPlan| ConsistencyPlan {
-                        seed: plan.seed,
-                        ..other.clone()
-                    };
-                    let known = results.images.iter_mut();
-                    match known.into_iter().find(|known| same(known.plan) == *plan) {
-                        Some(known) => known.runs.push(run),
-                        None => {
-                            let last = *last;
-                            results.images.push(ImageResult { plan, last, runs: vec![run] });
-                        }
-                    }
-                }
-                (
-                    Job::Time { plan, .. },
-                    Outcome::Time { median_ms, fastest_ms, steps, threads, .. },
-                ) => results.times.push(TimeResult {
-                    plan,
-                    median_ms: *median_ms,
-                    fastest_ms: *fastest_ms,
-                    steps: *steps,
-                    threads: *threads,
-                    logged,
-                }),
-                _ => results.missing += 1,
+            match log.find_any(job) {
+                Some(logged) => results.add(job, logged),
+                None => results.missing += 1,
             }
         }
-        results.staircases.iter_mut().for_each(Staircase::summarise);
+        results.staircases.iter_mut().for_each(StaircaseResult::summarise);
         results
     }
 
-    /// Staircases of an estimator.
-    pub fn of<'b>(&'b self, estimator: &'b str) -> impl Iterator<Item = &'b Staircase<'a>> {
+    fn add(&mut self, job: &'a Job, logged: &'a LoggedJob) {
+        match (job, &logged.result) {
+            (Job::Staircase { plan, last }, Measurement::Staircase { levels, curve, .. }) => {
+                let same = |known: &StaircaseResult| {
+                    *plan == RunPlan { seed: plan.seed, ..known.plan.clone() }
+                };
+                let new = || StaircaseResult { plan, last: *last, runs: vec![], levels: vec![] };
+                let run = StaircaseRun { seed: plan.seed, logged, levels, curve };
+                find_or_push(&mut self.staircases, same, new).runs.push(run);
+            }
+            // A run that diverged has no estimate.
+            (Job::Images { plan, .. }, Measurement::Images { steps, .. })
+                if *steps < plan.iterations =>
+            {
+                self.diverged += 1;
+            }
+            (Job::Images { plan, last }, &Measurement::Images { mean, variance, .. }) => {
+                let same = |known: &ImageResult| {
+                    *plan == ConsistencyPlan { seed: plan.seed, ..known.plan.clone() }
+                };
+                let new = || ImageResult { plan, last: *last, runs: vec![] };
+                let run = ImageRun { seed: plan.seed, mean, variance, logged };
+                find_or_push(&mut self.images, same, new).runs.push(run);
+            }
+            (
+                Job::Time { plan, .. },
+                &Measurement::Time { median_ms, fastest_ms, steps, threads, .. },
+            ) => {
+                let time = TimeResult { plan, median_ms, fastest_ms, steps, threads, logged };
+                self.times.push(time);
+            }
+            _ => self.missing += 1,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.staircases.is_empty() && self.images.is_empty() && self.times.is_empty()
+    }
+
+    /// Returns all log entries that the results were collected from.
+    pub fn logged(&self) -> impl Iterator<Item = &'a LoggedJob> {
+        let staircases = self.staircases.iter().flat_map(|s| s.runs.iter().map(|run| run.logged));
+        let images = self.images.iter().flat_map(|i| i.runs.iter().map(|run| run.logged));
+        staircases.chain(images).chain(self.times.iter().map(|time| time.logged))
+    }
+
+    /// Returns the staircases of an estimator.
+    pub fn staircases_of<'b>(
+        &'b self,
+        estimator: &'b str,
+    ) -> impl Iterator<Item = &'b StaircaseResult<'a>> {
         self.staircases.iter().filter(move |staircase| staircase.estimator() == estimator)
     }
 
-    /// The data sets, estimators and visible rows of a consistency test, and for each the ratio of
-    /// estimates, over seeds: that of `view` to the single image's, or for the single image itself, to that
-    /// of the whole image.
+    /// Returns the ratios of a consistency test for each set of images, estimator and number of
+    /// visible rows. Estimates of `view` are divided by those of the single image; estimates of the
+    /// single image are divided by those of the single image with all rows visible.
     pub fn ratios(&self, view: View) -> Vec<Ratios> {
         let mut all: Vec<Ratios> = Vec::new();
         for result in self.images.iter().filter(|result| result.plan.view == view) {
-            let reference_rows =
-                if view == View::Single { result.plan.critic.side } else { result.plan.rows };
-            let reference = ConsistencyPlan {
-                view: View::Single,
-                rows: reference_rows,
-                critic: CriticPlan { parts: 1, ..result.plan.critic.clone() },
-                ..result.plan.clone()
+            let ratios = self.reference(result).map(|reference| result.ratios_to(reference));
+            let Some(ratios) = ratios.filter(|ratios| !ratios.is_empty()) else { continue };
+            let (images, parts) = (&result.plan.images, result.plan.critic.parts);
+            let same = |known: &Ratios| {
+                known.images == *images
+                    && known.estimator == result.estimator()
+                    && known.parts == parts
             };
-            let Some(reference) = self.images.iter().find(|other| *other.plan == reference) else {
-                continue;
+            let new = || Ratios {
+                images: images.clone(),
+                estimator: result.estimator().into(),
+                parts,
+                by_rows: vec![],
             };
-            let ratios: Vec<f64> = result
-                .runs
-                .iter()
-                .filter_map(|(seed, mean, ..)| {
-                    let same = reference.runs.iter().find(|(other, ..)| other == seed)?;
-                    // Where nothing is seen there is nothing to divide by.
-                    (same.1.abs() > 0.05).then(|| mean / same.1)
-                })
-                .collect();
-            if ratios.is_empty() {
-                continue;
-            }
-            let entry = (result.plan.rows, Measured::of(&ratios));
-            let (images, estimator) = (&result.plan.images, result.estimator());
-            let parts = result.plan.critic.parts;
-            let same = |known: &&mut Ratios| {
-                known.images == *images && known.estimator == estimator && known.parts == parts
-            };
-            match all.iter_mut().find(same) {
-                Some(known) => known.by_rows.push(entry),
-                None => all.push(Ratios {
-                    images: images.clone(),
-                    estimator: estimator.into(),
-                    parts,
-                    by_rows: vec![entry],
-                }),
-            }
+            let entry = (result.plan.rows, Measured::mean(&ratios));
+            find_or_push(&mut all, same, new).by_rows.push(entry);
         }
         all
     }
+
+    /// Returns the estimates on single images that a result is divided by.
+    fn reference(&self, result: &ImageResult) -> Option<&ImageResult<'a>> {
+        let plan = result.plan;
+        let reference = ConsistencyPlan {
+            view: View::Single,
+            rows: if plan.view == View::Single { plan.critic.side } else { plan.rows },
+            critic: CriticPlan { parts: 1, ..plan.critic.clone() },
+            ..plan.clone()
+        };
+        // The plan of a result has the first seed of all its runs.
+        self.images.iter().find(|other| *other.plan == reference)
+    }
+}
+
+/// Returns the first item for which `same` is true, and appends a new one if there is none.
+pub fn find_or_push<T>(
+    items: &mut Vec<T>,
+    same: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+) -> &mut T {
+    let index = items.iter().position(same).unwrap_or_else(|| {
+        items.push(new());
+        items.len() - 1
+    });
+    &mut items[index]
 }
 
 /// Ratios of estimates by visible rows.
 pub struct Ratios {
     pub images: String,
     pub estimator: String,
-    /// Parts that the critic scored one by one.
+    /// The number of parts of a pair that the critic scored one by one.
     pub parts: usize,
     pub by_rows: Vec<(usize, Measured)>,
 }
@@ -292,9 +351,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spreads_are_standard_deviations() {
-        let three = Measured::of(&[1.0, 2.0, 3.0]);
+    fn spread_is_the_standard_deviation() {
+        let three = Measured::mean(&[1.0, 2.0, 3.0]);
         assert_eq!((three.value, three.spread), (2.0, Some(1.0)));
-        assert_eq!(Measured::of(&[4.0]).spread, None);
+        assert_eq!(Measured::mean(&[4.0]).spread, None);
+    }
+
+    #[test]
+    fn bias_of_several_runs_is_that_of_their_mean() {
+        // One run is 0.5 too low, the other 1.5 too high: their mean is 0.5 too high.
+        let measures = [1.5, 3.5].map(|mean| LevelMeasure { true_mi: 2.0, mean, variance: 0.25 });
+        let level = LevelResult::over_runs(&measures.map(|level| level.summary(10))).unwrap();
+        assert_eq!((level.mean.value, level.bias.value), (2.5, 0.5));
+        assert_eq!(level.bias.spread, level.mean.spread);
+        assert_eq!(level.mse.value, 0.5 * (0.25 + 2.25) + 0.25);
+        assert!(LevelResult::over_runs(&[]).is_none());
     }
 }

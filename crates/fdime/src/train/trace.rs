@@ -75,6 +75,15 @@ pub struct LevelSummary {
     pub window: usize,
 }
 
+impl LevelSummary {
+    /// Returns the summary of one run whose last `window` estimates have this mean and variance.
+    pub fn new(true_mi: Nats, mean: Nats, variance: f64, window: usize) -> Self {
+        let bias = (mean.0 - true_mi.0).abs();
+        let mse = bias * bias + variance;
+        LevelSummary { true_mi, mean, bias, variance, mse, window }
+    }
+}
+
 impl Trace {
     /// Returns the trace of a run from the outcome of its training.
     pub fn new(plan: &RunPlan, outcome: &Outcome) -> Result<Self> {
@@ -95,9 +104,7 @@ impl Trace {
                 let estimates = || steps[steps.len() - window..].iter().map(|s| s.estimate.0);
                 let mean = estimates().sum::<f64>() / window as f64;
                 let variance = estimates().map(|e| (e - mean).powi(2)).sum::<f64>() / window as f64;
-                let bias = (mean - true_mi.0).abs();
-                let mse = bias * bias + variance;
-                LevelSummary { true_mi, mean: Nats(mean), bias, variance, mse, window }
+                LevelSummary::new(true_mi, Nats(mean), variance, window)
             })
             .collect()
     }
@@ -115,30 +122,36 @@ pub struct RunsSummary {
     pub mean_spread: Option<f64>,
 }
 
-/// Each level over the runs that finished it; levels that none finished are left out.
+impl RunsSummary {
+    /// Summarises one level over the runs that finished it. The bias of several runs is
+    /// |mean of their means - true|. Returns `None` if there are no runs.
+    pub fn over_runs(runs: &[LevelSummary]) -> Option<Self> {
+        let first = *runs.first()?;
+        let count = runs.len() as f64;
+        let average = |value: fn(&LevelSummary) -> f64| runs.iter().map(value).sum::<f64>() / count;
+        let mean = average(|run| run.mean.0);
+        let squares = runs.iter().map(|run| (run.mean.0 - mean).powi(2)).sum::<f64>() / count;
+        let spread = (squares * count / (count - 1.0)).sqrt();
+        let level = LevelSummary {
+            mean: Nats(mean),
+            bias: (mean - first.true_mi.0).abs(),
+            variance: average(|run| run.variance),
+            mse: average(|run| run.mse),
+            ..first
+        };
+        let mean_spread = (runs.len() > 1).then_some(spread);
+        Some(RunsSummary { level, runs: runs.len(), mean_spread })
+    }
+}
+
+/// Summarises each level over the runs that finished it; levels that none finished are left out.
 pub fn summarise_runs(runs: &[Trace], window: usize) -> Vec<RunsSummary> {
     let summaries: Vec<Vec<LevelSummary>> = runs.iter().map(|run| run.summarise(window)).collect();
     let levels = summaries.iter().map(Vec::len).max().unwrap_or(0);
-    (0..levels)
-        .map(|level| {
-            let finished: Vec<LevelSummary> =
-                summaries.iter().filter_map(|s| s.get(level).copied()).collect();
-            let count = finished.len() as f64;
-            let average =
-                |of: &dyn Fn(&LevelSummary) -> f64| finished.iter().map(of).sum::<f64>() / count;
-            let mean = average(&|s| s.mean.0);
-            let spread = (average(&|s| (s.mean.0 - mean).powi(2)) * count / (count - 1.0)).sqrt();
-            let level = LevelSummary {
-                mean: Nats(mean),
-                bias: (mean - finished[0].true_mi.0).abs(),
-                variance: average(&|s| s.variance),
-                mse: average(&|s| s.mse),
-                ..finished[0]
-            };
-            let runs = finished.len();
-            RunsSummary { level, runs, mean_spread: (runs > 1).then_some(spread) }
-        })
-        .collect()
+    let finished = |level: usize| -> Vec<LevelSummary> {
+        summaries.iter().filter_map(|run| run.get(level).copied()).collect()
+    };
+    (0..levels).filter_map(|level| RunsSummary::over_runs(&finished(level))).collect()
 }
 
 #[cfg(test)]

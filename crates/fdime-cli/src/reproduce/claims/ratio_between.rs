@@ -1,0 +1,73 @@
+use super::{Claim, EstimatorNames, Evidence, Fact, Verdict, facts_of_ratios};
+use crate::reproduce::results::Ratios;
+use fdime::consistency::View;
+use serde::Deserialize;
+
+/// The ratio, averaged over the numbers of visible rows from `from_rows` on, is between two numbers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatioBetween {
+    view: View,
+    estimators: EstimatorNames,
+    between: (f64, f64),
+    from_rows: usize,
+    /// The number of parts of a pair that the critic scores one by one.
+    #[serde(default = "one")]
+    parts: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl RatioBetween {
+    fn fact(&self, ratios: &Ratios) -> Fact {
+        let counted = ratios.by_rows.iter().filter(|(rows, _)| *rows >= self.from_rows);
+        let values: Vec<f64> = counted.map(|(_, ratio)| ratio.value).collect();
+        // NaN without values, which is not between any numbers.
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let holds = mean >= self.between.0 && mean <= self.between.1;
+        Fact::new(holds, format!("{} {}: {mean:.3}", ratios.images, ratios.name()))
+    }
+}
+
+impl Claim for RatioBetween {
+    fn check(&self, evidence: &Evidence) -> Verdict {
+        let RatioBetween { view, estimators, between: (low, high), from_rows, parts } = self;
+        let mut ratios = evidence.results.ratios(*view);
+        ratios.retain(|ratios| ratios.parts == *parts);
+        let facts = facts_of_ratios(estimators, &ratios, |ratios| self.fact(ratios));
+        let ratio = match view {
+            View::Single => "I(X;Y) / I(X;X)",
+            View::Processed => "I([X,X];[Y,h(Y)]) / I(X;Y)",
+            View::Pair => "I([X,X'];[Y,Y']) / I(X;Y)",
+        };
+        let suffix = if *parts > 1 { ", image by image" } else { "" };
+        let text = format!(
+            "{ratio}, averaged from {from_rows} rows on, is between {low} and {high} \
+             for {estimators}{suffix}"
+        );
+        Verdict::all(text, facts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, images};
+    use fdime::consistency::View;
+
+    #[test]
+    fn the_average_ratio_decides() {
+        let claim = "kind = 'ratio-between'\nview = 'pair'\nestimators = ['kl-dime']\n\
+                     between = [1.9, 2.1]\nfrom_rows = 14";
+        let estimates = |pair: f64| {
+            let single = [7, 14, 28].map(|rows| (View::Single, rows, 1.0));
+            let pairs = [(View::Pair, 7, 9.0), (View::Pair, 14, 1.8), (View::Pair, 28, pair)];
+            images("kl-dime", &[single, pairs].concat())
+        };
+        assert!(check(claim, &estimates(2.2)).passed);
+        assert!(!check(claim, &estimates(2.6)).passed);
+        let later = claim.replace("from_rows = 14", "from_rows = 29");
+        assert!(!check(&later, &estimates(2.2)).passed, "no rows are left");
+    }
+}

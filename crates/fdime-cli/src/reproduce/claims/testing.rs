@@ -1,0 +1,127 @@
+//! Results for the tests of claims. Plans and log entries are leaked: results borrow them.
+
+use super::{AnyClaim, Claim, Evidence, Verdict};
+use crate::reproduce::jobs::{Job, LoggedJob, Measurement};
+use crate::reproduce::results::{
+    ImageResult, ImageRun, LevelResult, Measured, Results, StaircaseResult, TimeResult,
+};
+use fdime::consistency::{ConsistencyPlan, View};
+use fdime::{AdamPlan, CriticKind, CriticPlan, Level, RunPlan, ScenarioPlan};
+
+pub fn parse(claim: &str) -> AnyClaim {
+    toml::from_str(claim).unwrap()
+}
+
+/// Checks a claim without the paper's values and grades.
+pub fn check(claim: &str, results: &Results) -> Verdict {
+    parse(claim).check(&Evidence { results, paper: &[], graded: &[] })
+}
+
+/// A staircase with a joint critic on 5-dimensional Gaussians, and its measured levels.
+pub struct Run {
+    plan: RunPlan,
+    levels: Vec<LevelResult>,
+}
+
+impl Run {
+    pub fn new(estimator: &str) -> Self {
+        Run { plan: plan("gaussian", estimator, "joint"), levels: Vec::new() }
+    }
+
+    pub fn scenario(mut self, name: &str) -> Self {
+        self.plan.scenario = ScenarioPlan::new(name, self.plan.scenario.dim).unwrap();
+        self
+    }
+
+    pub fn dim(mut self, dim: usize) -> Self {
+        self.plan.scenario.dim = dim;
+        self
+    }
+
+    pub fn batch(mut self, batch: usize) -> Self {
+        self.plan.batch = batch;
+        self
+    }
+
+    /// Sets true MI, mean and variance of each level.
+    pub fn levels(mut self, levels: &[(f64, f64, f64)]) -> Self {
+        let exact = |value: f64| Measured { value, spread: None };
+        self.levels = levels
+            .iter()
+            .map(|&(true_mi, mean, variance)| LevelResult {
+                true_mi,
+                mean: exact(mean),
+                bias: exact((mean - true_mi).abs()),
+                variance: exact(variance),
+                mse: exact((mean - true_mi).powi(2) + variance),
+                runs: 0,
+            })
+            .collect();
+        self.planned(levels.len())
+    }
+
+    /// Sets the number of planned levels; those that were not measured count as unfinished.
+    pub fn planned(mut self, levels: usize) -> Self {
+        self.plan.schedule.levels = vec![Level::Mi(1.0); levels];
+        self
+    }
+}
+
+fn plan(scenario: &str, estimator: &str, critic: &str) -> RunPlan {
+    let critic = CriticPlan::new(critic.parse::<CriticKind>().unwrap(), &[8]);
+    let scenario = ScenarioPlan::new(scenario, 5).unwrap();
+    RunPlan::new(scenario, estimator.parse().unwrap(), critic)
+}
+
+pub fn results(runs: &[Run]) -> Results<'static> {
+    let staircase = |run: &Run| StaircaseResult {
+        plan: leak(run.plan.clone()),
+        last: 10,
+        runs: Vec::new(),
+        levels: run.levels.clone(),
+    };
+    Results { staircases: runs.iter().map(staircase).collect(), ..Results::default() }
+}
+
+/// Times in milliseconds by critic and batch size.
+pub fn times(times: &[(&str, usize, f64)]) -> Results<'static> {
+    let time = |&(critic, batch, median_ms): &(&str, usize, f64)| {
+        let plan = leak(RunPlan { batch, ..plan("gaussian", "gan-dime", critic) });
+        let logged = logged(Job::Time { plan: plan.clone(), seconds: 1.0 });
+        TimeResult { plan, median_ms, fastest_ms: median_ms, steps: 3, threads: 1, logged }
+    };
+    Results { times: times.iter().map(time).collect(), ..Results::default() }
+}
+
+/// Estimates on images by view and visible rows.
+pub fn images(estimator: &str, estimates: &[(View, usize, f64)]) -> Results<'static> {
+    let image = |&(view, rows, mean): &(View, usize, f64)| {
+        let critic = CriticPlan::new(CriticKind::Conv, &[4, 4, 4]);
+        let plan = leak(ConsistencyPlan {
+            images: "mnist".into(),
+            view,
+            rows,
+            estimator: estimator.parse().unwrap(),
+            pairing: critic.kind.default_pairing(),
+            critic,
+            batch: 8,
+            iterations: 10,
+            optimizer: AdamPlan::default(),
+            seed: 0,
+        });
+        let logged = logged(Job::Images { plan: plan.clone(), last: 5 });
+        let run = ImageRun { seed: 0, mean, variance: 0.0, logged };
+        ImageResult { plan, last: 5, runs: vec![run] }
+    };
+    Results { images: estimates.iter().map(image).collect(), ..Results::default() }
+}
+
+/// Returns a log entry; claims do not look at its measurement.
+fn logged(plan: Job) -> &'static LoggedJob {
+    let result = Measurement::Images { date: String::new(), mean: 0.0, variance: 0.0, steps: 0 };
+    leak(LoggedJob { plan, engine: "cpu".into(), version: "0".into(), result })
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}

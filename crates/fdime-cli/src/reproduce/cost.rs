@@ -1,0 +1,145 @@
+//! Which jobs remain to be run, and how long they will take.
+
+use super::jobs::{Job, Log, is_njee};
+use fdime::train::{Setup, Trainer};
+use fdime::{CpuEngine, CriticKind, CriticPlan, Engine, Level, PairSource, RunPlan, ScenarioPlan};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Floating-point operations per second of the GPU that the engine was measured on: an H200 in tf32.
+const GPU_SPEED: f64 = 1.4e14;
+/// Seconds that the smallest training step takes on that GPU.
+const GPU_STEP_SECONDS: f64 = 4e-5;
+/// Measuring a time takes longer than asked for by this factor.
+const TIMING_OVERHEAD: f64 = 1.3;
+
+/// A job that remains to be run.
+pub struct PendingJob {
+    pub job: Job,
+    /// Floating-point operations of a training step.
+    pub step_operations: f64,
+}
+
+impl PendingJob {
+    pub fn total_operations(&self) -> f64 {
+        self.step_operations * self.job.steps() as f64
+    }
+
+    /// Returns the distinct jobs that the log does not hold, and the number of those that it holds.
+    pub fn find<'a>(
+        jobs: impl IntoIterator<Item = &'a Job>,
+        log: &Log,
+    ) -> fdime::Result<(Vec<PendingJob>, usize)> {
+        let (mut pending, mut finished): (Vec<PendingJob>, usize) = (Vec::new(), 0);
+        let mut known = HashMap::new();
+        for job in jobs {
+            if job.is_finished(log) {
+                finished += 1;
+            } else if pending.iter().all(|other| other.job != *job) {
+                let step_operations = step_operations(job, &mut known)?;
+                pending.push(PendingJob { job: job.clone(), step_operations });
+            }
+        }
+        Ok((pending, finished))
+    }
+}
+
+/// Returns the floating-point operations of a step. `known` caches them by the shape of the network.
+fn step_operations(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<f64> {
+    let (setup, dims) = match job {
+        Job::Staircase { plan, .. } | Job::Time { plan, .. } => {
+            (Setup::from(plan), plan.scenario.at(plan.schedule.levels[0])?.dims())
+        }
+        Job::Images { plan, .. } => {
+            let size = plan.view.channels() * plan.critic.side * plan.critic.side;
+            (plan.setup(), (size, size))
+        }
+    };
+    let njee = is_njee(setup.estimator);
+    let shape = format!("{:?} {} {} {dims:?} {njee}", setup.critic, setup.pairing, setup.batch);
+    if let Some(operations) = known.get(&shape) {
+        return Ok(*operations);
+    }
+    let operations = Trainer::new(&setup, dims, 1)?.operations();
+    known.insert(shape, operations);
+    Ok(operations)
+}
+
+/// The estimated cost of running jobs.
+pub struct Cost {
+    pub runs: usize,
+    pub steps: usize,
+    pub operations: f64,
+    pub seconds: f64,
+}
+
+impl Cost {
+    /// Estimates the cost of running jobs on this engine. Jobs on the CPU make it measure the speed
+    /// of the machine, which takes a fraction of a second.
+    pub fn estimate(
+        jobs: &[PendingJob],
+        engine: &dyn Engine,
+        threads: usize,
+    ) -> fdime::Result<Self> {
+        let (mut seconds, mut cpu_operations, mut gpu_shapes) = (0.0, 0.0, Vec::new());
+        for pending in jobs {
+            let (steps, operations) = (pending.job.steps(), pending.total_operations());
+            match &pending.job {
+                Job::Staircase { plan, .. } if engine.device(plan) != CpuEngine::DEVICE => {
+                    seconds += operations / GPU_SPEED;
+                    // Runs of the same shape train together.
+                    let shape = (pending.step_operations.to_bits(), steps);
+                    if !gpu_shapes.contains(&shape) {
+                        gpu_shapes.push(shape);
+                        seconds += GPU_STEP_SECONDS * steps as f64;
+                    }
+                }
+                Job::Time { seconds: measured, .. } => seconds += TIMING_OVERHEAD * measured,
+                _ => cpu_operations += operations,
+            }
+        }
+        if cpu_operations > 0.0 {
+            seconds += cpu_operations / cpu_speed(threads)?;
+        }
+        Ok(Cost {
+            runs: jobs.len(),
+            steps: jobs.iter().map(|pending| pending.job.steps()).sum(),
+            operations: jobs.iter().map(PendingJob::total_operations).sum(),
+            seconds,
+        })
+    }
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Cost { runs, steps, operations, seconds } = self;
+        let petaflop = operations / 1e15;
+        let time = duration(*seconds);
+        write!(f, "{runs} runs, {steps} training steps, {petaflop:.3} PFLOP: about {time}")
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} seconds"),
+        s if s < 5400.0 => format!("{:.0} minutes", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} hours", s / 3600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+/// Measures how many operations per second a typical training step achieves on this machine's cores.
+fn cpu_speed(threads: usize) -> fdime::Result<f64> {
+    let critic = CriticPlan::new(CriticKind::Deranged, &[256, 256]);
+    let mut plan = RunPlan::new(ScenarioPlan::new("gaussian", 20)?, "gan-dime".parse()?, critic);
+    plan.batch = 512;
+    plan.schedule.levels = vec![Level::Mi(2.0)];
+    let scenario = plan.scenario.at(Level::Mi(2.0))?;
+    let mut trainer = Trainer::of_plan(&plan, threads)?;
+    let (start, mut steps) = (Instant::now(), 0.0);
+    while steps < 3.0 || start.elapsed() < Duration::from_millis(300) {
+        trainer.step(&scenario)?;
+        steps += 1.0;
+    }
+    Ok(steps * trainer.operations() / start.elapsed().as_secs_f64())
+}

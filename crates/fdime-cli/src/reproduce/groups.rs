@@ -1,0 +1,248 @@
+//! Groups of jobs: lists of parameters, of which every combination is run.
+
+use super::jobs::{Job, is_njee};
+use crate::failure::Failure;
+use fdime::consistency::{ConsistencyPlan, View};
+use fdime::{
+    Activation, AdamPlan, CriticKind, CriticPlan, Estimator, Pairing, RunPlan, ScenarioPlan,
+    Schedule, parse_levels,
+};
+use serde::Deserialize;
+
+/// Staircases.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StaircaseGroup {
+    scenarios: Vec<String>,
+    dims: Vec<usize>,
+    batches: Vec<usize>,
+    #[serde(deserialize_with = "estimators_by_name")]
+    estimators: Vec<Estimator>,
+    critics: Vec<CriticKind>,
+    /// An empty list means each critic's default.
+    #[serde(default)]
+    pairings: Vec<Pairing>,
+    hidden: Vec<usize>,
+    activation: Activation,
+    levels: String,
+    iterations: usize,
+    /// The number of iterations at the end of each level that are summarised.
+    last: usize,
+    learning_rate: f64,
+    seeds: Vec<u64>,
+}
+
+/// Estimates on images.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageGroup {
+    images: Vec<String>,
+    views: Vec<View>,
+    /// Numbers of visible rows.
+    rows: Vec<usize>,
+    #[serde(deserialize_with = "estimators_by_name")]
+    estimators: Vec<Estimator>,
+    critic: CriticKind,
+    pairing: Pairing,
+    hidden: Vec<usize>,
+    /// The number of parts of a pair that are scored one by one.
+    #[serde(default = "one")]
+    parts: usize,
+    activation: Activation,
+    batch: usize,
+    iterations: usize,
+    /// The number of iterations at the end that are summarised.
+    last: usize,
+    learning_rate: f64,
+    seeds: Vec<u64>,
+}
+
+/// Measurements of the time of a training step.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeGroup {
+    scenario: String,
+    level: String,
+    dims: Vec<usize>,
+    batches: Vec<usize>,
+    #[serde(deserialize_with = "estimators_by_name")]
+    estimators: Vec<Estimator>,
+    critics: Vec<CriticKind>,
+    /// An empty list means each critic's default.
+    #[serde(default)]
+    pairings: Vec<Pairing>,
+    hidden: Vec<usize>,
+    activation: Activation,
+    learning_rate: f64,
+    /// The duration of each measurement.
+    seconds: f64,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn estimators_by_name<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Estimator>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    names.iter().map(|name| name.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+/// An estimator with the critic that it trains.
+#[derive(Clone)]
+struct Learner {
+    estimator: Estimator,
+    critic: CriticPlan,
+    pairing: Pairing,
+}
+
+/// Returns every valid combination of estimator, critic and pairing. NJEE, which has no critic,
+/// occurs once.
+fn learners(
+    estimators: &[Estimator],
+    kinds: &[CriticKind],
+    pairings: &[Pairing],
+    hidden: &[usize],
+    activation: Activation,
+) -> Vec<Learner> {
+    let mut learners = Vec::new();
+    for estimator in estimators {
+        let learner = |kind: CriticKind, pairing: Pairing| Learner {
+            estimator: estimator.clone(),
+            critic: CriticPlan { activation, ..CriticPlan::new(kind, hidden) },
+            pairing,
+        };
+        if is_njee(estimator) {
+            learners.push(learner(CriticKind::Joint, Pairing::AllPairs));
+            continue;
+        }
+        for &kind in kinds {
+            let default = [kind.default_pairing()];
+            for &pairing in if pairings.is_empty() { &default } else { pairings } {
+                if kind.check_pairing(pairing).and(estimator.check_pairing(pairing)).is_ok() {
+                    learners.push(learner(kind, pairing));
+                }
+            }
+        }
+    }
+    learners
+}
+
+fn adam(learning_rate: f64) -> AdamPlan {
+    AdamPlan { learning_rate, ..AdamPlan::default() }
+}
+
+impl StaircaseGroup {
+    pub fn jobs(&self) -> Result<Vec<Job>, Failure> {
+        let levels = parse_levels(&self.levels)?;
+        let learners = learners(
+            &self.estimators,
+            &self.critics,
+            &self.pairings,
+            &self.hidden,
+            self.activation,
+        );
+        let mut jobs = Vec::new();
+        for scenario in &self.scenarios {
+            for &dim in &self.dims {
+                let scenario = ScenarioPlan::new(scenario, dim)?;
+                for &batch in &self.batches {
+                    for Learner { estimator, critic, pairing } in learners.clone() {
+                        let plan = |&seed: &u64| RunPlan {
+                            scenario: scenario.clone(),
+                            estimator: estimator.clone(),
+                            critic: critic.clone(),
+                            pairing,
+                            batch,
+                            schedule: Schedule {
+                                levels: levels.clone(),
+                                iterations: self.iterations,
+                            },
+                            optimizer: adam(self.learning_rate),
+                            seed,
+                        };
+                        let plans = self.seeds.iter().map(plan);
+                        jobs.extend(plans.map(|plan| Job::Staircase { plan, last: self.last }));
+                    }
+                }
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+impl ImageGroup {
+    pub fn jobs(&self) -> Vec<Job> {
+        let critic = CriticPlan {
+            activation: self.activation,
+            parts: self.parts,
+            ..CriticPlan::new(self.critic, &self.hidden)
+        };
+        let mut jobs = Vec::new();
+        for images in &self.images {
+            for &view in &self.views {
+                for &rows in &self.rows {
+                    for estimator in &self.estimators {
+                        let plan = |&seed: &u64| ConsistencyPlan {
+                            images: images.clone(),
+                            view,
+                            rows,
+                            estimator: estimator.clone(),
+                            critic: critic.clone(),
+                            pairing: self.pairing,
+                            batch: self.batch,
+                            iterations: self.iterations,
+                            optimizer: adam(self.learning_rate),
+                            seed,
+                        };
+                        let plans = self.seeds.iter().map(plan);
+                        jobs.extend(plans.map(|plan| Job::Images { plan, last: self.last }));
+                    }
+                }
+            }
+        }
+        jobs
+    }
+}
+
+impl TimeGroup {
+    pub fn jobs(&self) -> Result<Vec<Job>, Failure> {
+        let learners = learners(
+            &self.estimators,
+            &self.critics,
+            &self.pairings,
+            &self.hidden,
+            self.activation,
+        );
+        let mut jobs = Vec::new();
+        for &dim in &self.dims {
+            for &batch in &self.batches {
+                for Learner { estimator, critic, pairing } in learners.clone() {
+                    let scenario = ScenarioPlan::new(&self.scenario, dim)?;
+                    let mut plan = RunPlan::new(scenario, estimator, critic);
+                    (plan.batch, plan.pairing) = (batch, pairing);
+                    plan.schedule.levels = parse_levels(&self.level)?;
+                    plan.optimizer.learning_rate = self.learning_rate;
+                    jobs.push(Job::Time { plan, seconds: self.seconds });
+                }
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn njee_has_one_learner_and_cpc_takes_only_all_pairs() {
+        let kinds = [CriticKind::Joint, CriticKind::Deranged];
+        let count = |name: &str| {
+            let estimators = [name.parse().unwrap()];
+            learners(&estimators, &kinds, &[], &[8, 8], Activation::Relu).len()
+        };
+        assert_eq!((count("kl-dime"), count("cpc"), count("njee")), (2, 1, 1));
+    }
+}
