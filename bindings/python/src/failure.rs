@@ -14,7 +14,9 @@ pub fn exception(error: Error) -> PyErr {
     match error {
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
         Error::Diverged { .. } | Error::Device { .. } => PyRuntimeError::new_err(text),
-        Error::Write { .. } | Error::NotWritable { .. } => PyOSError::new_err(text),
+        Error::Read { .. } | Error::Write { .. } | Error::NotWritable { .. } => {
+            PyOSError::new_err(text)
+        }
         Error::UnknownName { parameter, .. } => {
             PyValueError::new_err(format!("{} (fdime.names() lists all names)", named(parameter)))
         }

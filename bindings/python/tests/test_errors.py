@@ -88,7 +88,7 @@ REFUSED = [
     (
         lambda: fdime.mutual_information(X, Y, estimator="njee"),
         ValueError,
-        "estimator=njee: it needs fresh samples at every step",
+        "estimator='njee': it needs fresh samples at every step",
     ),
     (
         lambda: fdime.mutual_information(X, Y, estimator="f:ln(u)"),
@@ -103,7 +103,7 @@ REFUSED = [
     (
         lambda: fdime.mutual_information(X, Y, effort="huge"),
         ValueError,
-        "effort=huge: write quick, default or max",
+        "effort='huge': write quick, default or max",
     ),
     (lambda: fdime.mutual_information(X, Y, folds=99), ValueError, "folds=99: between 2 and 20"),
     (
@@ -130,7 +130,7 @@ REFUSED = [
     (
         lambda: fdime.mutual_information(X, Y, discrete="z"),
         ValueError,
-        "discrete z: there is no column 'z'; the columns are 'x1', 'x2', 'y'",
+        "discrete='z': there is no column 'z'; the columns are 'x1', 'x2', 'y'",
     ),
     (
         lambda: fdime.mutual_information(X, Y, discrete=[1]),
@@ -250,7 +250,7 @@ REFUSED = [
     (
         lambda: fdime.Scenario("gaussian", level="df=3"),
         ValueError,
-        "levels=df=3 does not go with scenario",
+        "levels='df=3' does not go with scenario",
     ),
     (
         lambda: fdime.Scenario("gaussian", dim=0),
@@ -278,14 +278,14 @@ REFUSED = [
     (
         lambda: fdime.staircase("kl-dime", pairing="shift", critic="joint"),
         ValueError,
-        "pairing=shift does not go with critic joint",
+        "pairing='shift' does not go with critic joint",
     ),
     (lambda: fdime.staircase("kl-dime", iteratons=3), TypeError, "iteratons"),
     (lambda: fdime.staircase("kl-dime", batch=1), ValueError, "batch=1: at least 2 samples"),
     (
         lambda: fdime.staircase("kl-dime", device="tpu"),
         ValueError,
-        "device=tpu: write cpu, cuda or auto",
+        "device='tpu': write cpu, cuda or auto",
     ),
 ]
 

@@ -160,7 +160,7 @@ fn number(cell: &[u8]) -> Option<f64> {
 }
 
 /// Returns the options of the reader. It accepts rows of any length: `for_each_row` checks them,
-/// because it knows the number of the row.
+/// because the number of the row is known there.
 fn options(delimiter: u8) -> ReaderBuilder {
     let mut options = ReaderBuilder::new();
     options.delimiter(delimiter).flexible(true).buffer_capacity(1 << 16);

@@ -198,7 +198,7 @@ pub fn scoring_pairs(
     Ok(PairTable { x: columns, y, kept, input_rows: rows })
 }
 
-/// Reads columns and converts them to numbers or categories as `reading` says.
+/// Reads columns and converts them to numbers or categories as `reading` asks.
 fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
     let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
