@@ -75,8 +75,8 @@ impl Real for f32 {
         f64::from(self)
     }
 
-    /// e^x = 2^n e^r with n = round(x / ln 2) and a polynomial of degree 6 in r, accurate to 2 units
-    /// in the last place. The result is infinite above 88.37 and 1.2e-38 below -87.3.
+    /// e^x = 2^n e^r with n = round(x / ln 2) and a polynomial of degree 6 in r, accurate to 2
+    /// units in the last place. The result is infinite above 88.37 and 1.2e-38 below -87.3.
     #[inline(always)]
     fn exp(self) -> Self {
         // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low mantissa bits.
@@ -152,34 +152,34 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 
 /// Returns ln(1 + e^x).
 #[inline(always)]
-pub fn softplus<R: Real>(x: R) -> R {
+pub(crate) fn softplus<R: Real>(x: R) -> R {
     let tail = (-x.abs()).exp().ln_1p();
     R::select(x > R::from_f64(0.0), x + tail, tail)
 }
 
 /// Returns 1 / (1 + e^-x). It is computed from e^-|x|, which `softplus` uses as well.
 #[inline(always)]
-pub fn sigmoid<R: Real>(x: R) -> R {
+pub(crate) fn sigmoid<R: Real>(x: R) -> R {
     let tail = (-x.abs()).exp();
     R::select(x > R::from_f64(0.0), R::from_f64(1.0), tail) / (R::from_f64(1.0) + tail)
 }
 
 /// Returns ln softplus(x), which tends to x for x -> -inf.
 #[inline(always)]
-pub fn ln_softplus<R: Real>(x: R) -> R {
+pub(crate) fn ln_softplus<R: Real>(x: R) -> R {
     let far_left = x - R::from_f64(0.5) * x.exp();
     R::select(x < R::from_f64(-12.0), far_left, softplus(x).ln())
 }
 
 /// Returns d/dx ln softplus(x) = sigmoid(x) / softplus(x).
 #[inline(always)]
-pub fn ln_softplus_slope<R: Real>(x: R) -> R {
+pub(crate) fn ln_softplus_slope<R: Real>(x: R) -> R {
     let far_left = R::from_f64(1.0) - R::from_f64(0.5) * x.exp();
     R::select(x < R::from_f64(-12.0), far_left, sigmoid(x) / softplus(x))
 }
 
 /// Returns ln(e^x + e^y).
-pub fn log_add_exp(x: f64, y: f64) -> f64 {
+pub(crate) fn log_add_exp(x: f64, y: f64) -> f64 {
     let (low, high) = if x < y { (x, y) } else { (y, x) };
     if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
@@ -188,7 +188,8 @@ pub fn log_add_exp(x: f64, y: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Allows a few units in the last place, because 1 + x is rounded before its logarithm is taken.
+    /// Allows a few units in the last place, because 1 + x is rounded before its logarithm is
+    /// taken.
     fn assert_close(fast: f32, exact: f64, at: f64) {
         let error = (f64::from(fast) - exact).abs() / exact.abs().max(1e-30);
         assert!(error < 6e-6, "at {at}: {fast}, expected {exact}, relative error {error:e}");

@@ -43,8 +43,8 @@ impl Pairing {
         PairCounts { joint: n, marginal }
     }
 
-    /// Fills `partner` so that `y[partner[i]]` is paired with `x[i]`; [`Pairing::AllPairs`] leaves it
-    /// empty. Fails for fewer than two rows, since a single row has no other y.
+    /// Fills `partner` so that `y[partner[i]]` is paired with `x[i]`; [`Pairing::AllPairs`] leaves
+    /// it empty. Fails for fewer than two rows, since a single row has no other y.
     pub fn fill(self, n: usize, rng: &mut impl rand::Rng, partner: &mut Vec<u32>) -> Result<()> {
         if n < 2 {
             return Err(invalid(
@@ -64,8 +64,8 @@ impl Pairing {
                 partner.extend(0..n);
                 shuffle(partner, rng, false);
             }
-            // Rejection makes the result uniform over all derangements. An attempt ends at the first
-            // fixed point; about e attempts are needed on average.
+            // Rejection makes the result uniform over all derangements. An attempt ends at the
+            // first fixed point; about e attempts are needed on average.
             Pairing::Derangement => loop {
                 partner.clear();
                 partner.extend(0..n);

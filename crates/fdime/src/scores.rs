@@ -55,8 +55,8 @@ impl ScoreBlock {
         ScoreBlock::Paired { first: rows.start, joint: scores.clone(), marginal: scores }
     }
 
-    /// Calls `f(kind, row, scores)` for each run of scores. A run of joint scores starts at that row;
-    /// a run of marginal scores belongs to that row (all pairs) or starts at it (paired).
+    /// Calls `f(kind, row, scores)` for each run of scores. A run of joint scores starts at that
+    /// row; a run of marginal scores belongs to that row (all pairs) or starts at it (paired).
     pub fn visit(&self, mut f: impl FnMut(PairKind, usize, &[f32])) {
         match self {
             ScoreBlock::AllPairs { first, n, matrix } => {

@@ -1,5 +1,4 @@
-//! Estimates from finite data whose truth is known. Seeds are fixed; tolerances are stated as what
-//! a change would have to break.
+//! Estimates from finite data with known mutual information. Seeds are fixed.
 
 use fdime::data::{Column, Values};
 use fdime::estimate::{
@@ -22,7 +21,7 @@ fn columns(letter: &str, values: Vec<Vec<f64>>) -> Vec<Column> {
         .collect()
 }
 
-fn drawn(scenario: &str, dim: usize, level: Level, rows: usize) -> Sides {
+fn sample(scenario: &str, dim: usize, level: Level, rows: usize) -> Sides {
     let scenario = ScenarioPlan::new(scenario, dim).unwrap().at(level).unwrap();
     scenario.table(&mut stream(11, Purpose::Data, 0, 0), rows)
 }
@@ -31,21 +30,22 @@ fn quick(method: Method) -> EstimatePlan {
     EstimatePlan { permutations: 99, ..EstimatePlan::new(method, Effort::Quick) }
 }
 
-fn estimated((x, y): &Sides, plan: &EstimatePlan) -> Estimate {
+fn run((x, y): &Sides, plan: &EstimatePlan) -> Estimate {
     estimate(x, y, plan, &Unwatched).unwrap()
 }
 
-/// A Gaussian, the same with heavy tails, and a Student distribution, which no correlation shows.
+/// A Gaussian, the same with heavy tails, a Student distribution, whose components are
+/// uncorrelated, and a uniform distribution.
 #[test]
-fn finds_the_information_of_known_distributions() {
+fn estimates_the_mutual_information_of_known_distributions() {
     for (scenario, dim, level, tolerance) in [
         ("gaussian", 2, Level::Mi(0.8), 0.08),
         ("half-cube", 2, Level::Mi(0.8), 0.08),
         ("student", 2, Level::Df(1.0), 0.12),
         ("uniform", 1, Level::Epsilon(0.5), 0.12),
     ] {
-        let sides = drawn(scenario, dim, level, 2000);
-        let result = estimated(&sides, &quick(Method::Auto));
+        let sides = sample(scenario, dim, level, 2000);
+        let result = run(&sides, &quick(Method::Auto));
         let truth = ScenarioPlan::new(scenario, dim).unwrap().at(level).unwrap();
         let error = result.mi.0 - truth.mutual_information().0;
         assert!(error.abs() < tolerance, "{scenario}: {error}");
@@ -54,25 +54,25 @@ fn finds_the_information_of_known_distributions() {
     }
 }
 
-/// Critics could learn every training row by heart here; the estimate must not show it.
+/// Critics can overfit every training row here; the estimate must not be affected.
 #[test]
-fn what_is_learnt_by_heart_does_not_count() {
+fn overfitting_does_not_raise_the_estimate() {
     let mut rng = stream(3, Purpose::Data, 0, 0);
     let mut noise = |n: usize| (0..n).map(|_| rng.random_range(-1.0..1.0)).collect::<Vec<f64>>();
     let sides = (
         columns("x", (0..30).map(|_| noise(400)).collect()),
         columns("y", (0..30).map(|_| noise(400)).collect()),
     );
-    let result = estimated(&sides, &quick(Method::Auto));
+    let result = run(&sides, &quick(Method::Auto));
     assert!(result.mi.0 < 0.02, "{}", result.mi);
     assert!(result.independence.unwrap().p_value > 0.05);
-    assert!(result.interval.1.0 > 0.5, "but that it could be missed is said");
+    assert!(result.interval.1.0 > 0.5, "the interval includes what the estimate may have missed");
 }
 
-/// Ranks do not change under increasing maps, and neither does anything that is built on them.
+/// Ranks do not change under increasing maps, so neither do estimates that are based on them.
 #[test]
-fn the_copula_does_not_see_increasing_maps() {
-    let (x, y) = drawn("gaussian", 2, Level::Mi(1.0), 500);
+fn the_copula_is_invariant_under_increasing_maps() {
+    let (x, y) = sample("gaussian", 2, Level::Mi(1.0), 500);
     let mapped: Vec<Column> = y
         .iter()
         .map(|column| {
@@ -82,20 +82,20 @@ fn the_copula_does_not_see_increasing_maps() {
         })
         .collect();
     let plan = quick(Method::GaussianCopula);
-    let plain = estimated(&(x.clone(), y), &plan);
-    let cubed = estimated(&(x, mapped), &plan);
-    // Between the knots of the scores a cube is not a straight line.
+    let plain = run(&(x.clone(), y), &plan);
+    let cubed = run(&(x, mapped), &plan);
+    // Scores are interpolated linearly between knots, and a cube is not linear.
     assert!((plain.mi.0 - cubed.mi.0).abs() < 0.02, "{} {}", plain.mi, cubed.mi);
 }
 
-/// Categories on one side and on both, against the exact values of their tables.
+/// Categories on one side and on both sides, compared with the exact values.
 #[test]
-fn categories_share_what_their_frequencies_say() {
+fn estimates_the_mutual_information_of_categories() {
     let mut rng = stream(8, Purpose::Data, 0, 0);
     let (levels, rows) = (4u32, 3000);
     let labels: Vec<String> = (0..levels).map(|k| format!("level {k}")).collect();
     let x: Vec<u32> = (0..rows).map(|_| rng.random_range(0..levels)).collect();
-    // y is x, but in half of the rows anything.
+    // y is x in half of the rows and random in the others.
     let y: Vec<u32> = x
         .iter()
         .map(|&x| if rng.random_bool(0.5) { x } else { rng.random_range(0..levels) })
@@ -108,57 +108,57 @@ fn categories_share_what_their_frequencies_say() {
     };
     let (same, other) = (0.5 + 0.5 / 4.0, 0.5 / 4.0);
     let truth = 4f64.ln() + same * f64::ln(same) + 3.0 * other * f64::ln(other);
-    let both = estimated(&(column(x.clone()), column(y.clone())), &quick(Method::Auto));
+    let both = run(&(column(x.clone()), column(y.clone())), &quick(Method::Auto));
     assert!((both.mi.0 - truth).abs() < 0.06, "{} {truth}", both.mi);
     let noisy = x.iter().map(|&x| f64::from(x) * 10.0 + rng.random_range(0.0..1.0)).collect();
-    let one = estimated(&(columns("x", vec![noisy]), column(y)), &quick(Method::Auto));
+    let one = run(&(columns("x", vec![noisy]), column(y)), &quick(Method::Auto));
     assert!((one.mi.0 - truth).abs() < 0.08, "{} {truth}", one.mi);
-    assert!(one.interval.1.0 <= 4f64.ln() + 1e-9, "no more than the entropy");
+    assert!(one.interval.1.0 <= 4f64.ln() + 1e-9, "at most the entropy");
 }
 
-/// The number of threads and the order of trainings change nothing.
+/// Results do not depend on the number of threads or the order of trainings.
 #[test]
-fn threads_change_nothing() {
-    let sides = drawn("gaussian", 1, Level::Mi(0.5), 300);
+fn results_do_not_depend_on_the_number_of_threads() {
+    let sides = sample("gaussian", 1, Level::Mi(0.5), 300);
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| estimated(&sides, &quick(Method::Auto)))
+        pool.install(|| run(&sides, &quick(Method::Auto)))
     };
     let (one, three) = (with(1), with(3));
     assert!(one.pointwise == three.pointwise && one.folds == three.folds);
 }
 
-/// The smallest tables, in every order and method, end in a number or in an error that says why.
+/// The smallest tables give a finite estimate with every row order and method.
 #[test]
-fn tiny_and_odd_tables_end_well() {
+fn tiny_and_degenerate_tables_give_finite_estimates() {
     for rows in [20, 33] {
-        let sides = drawn("gaussian", 3, Level::Mi(1.0), rows);
+        let sides = sample("gaussian", 3, Level::Mi(1.0), rows);
         for method in ["auto", "copula", "ksg", "cpc", "mine"] {
             for folds in [2, 5] {
                 let mut plan = quick(method.parse().unwrap());
                 plan.folds = folds;
-                let result = estimated(&sides, &plan);
+                let result = run(&sides, &plan);
                 assert!(result.mi.is_finite() && result.interval.1.is_finite(), "{method} {rows}");
             }
         }
         let mut plan = quick(Method::Auto);
         plan.order = RowOrder::Series { gap: 0 };
-        assert!(estimated(&sides, &plan).mi.is_finite());
+        assert!(run(&sides, &plan).mi.is_finite());
     }
-    let (x, _) = drawn("gaussian", 1, Level::Mi(1.0), 100);
+    let (x, _) = sample("gaussian", 1, Level::Mi(1.0), 100);
     let huge = columns("y", vec![(0..100).map(|k| 1e300 * f64::from(k).sin()).collect()]);
-    assert!(estimated(&(x.clone(), huge), &quick(Method::Auto)).mi.is_finite());
+    assert!(run(&(x.clone(), huge), &quick(Method::Auto)).mi.is_finite());
     let nearly = columns("y", vec![(0..100).map(|k| f64::from(u8::from(k == 7))).collect()]);
-    assert!(estimated(&(x.clone(), nearly), &quick(Method::Auto)).mi.is_finite());
-    let equal = estimated(&(x.clone(), x), &quick(Method::Auto));
+    assert!(run(&(x.clone(), nearly), &quick(Method::Auto)).mi.is_finite());
+    let equal = run(&(x.clone(), x), &quick(Method::Auto));
     let reasons: Vec<&str> = equal.verdict.reasons.iter().map(|r| r.code).collect();
     assert!(reasons.contains(&"near-ln-n"), "{reasons:?}");
 }
 
-/// Contiguous folds and circular shifts keep two random walks apart, which look dependent to a test
-/// that takes their rows for exchangeable.
+/// Two independent autoregressive series look dependent to a test that treats rows as exchangeable,
+/// but not with contiguous folds and circular shifts.
 #[test]
-fn a_series_is_not_dependent_because_it_drifts() {
+fn autocorrelation_is_not_mistaken_for_dependence() {
     let mut rng = stream(21, Purpose::Data, 0, 0);
     let mut walk = || {
         let mut at = 0.0;
@@ -170,20 +170,20 @@ fn a_series_is_not_dependent_because_it_drifts() {
             .collect::<Vec<f64>>()
     };
     let sides = (columns("x", vec![walk()]), columns("y", vec![walk()]));
-    let exchangeable = estimated(&sides, &quick(Method::Auto));
-    assert_eq!(exchangeable.independence.unwrap().p_value, 0.01, "misled");
+    let exchangeable = run(&sides, &quick(Method::Auto));
+    assert_eq!(exchangeable.independence.unwrap().p_value, 0.01, "a false positive");
     let mut plan = quick(Method::Auto);
     plan.order = RowOrder::Series { gap: 100 };
-    let series = estimated(&sides, &plan);
+    let series = run(&sides, &plan);
     assert!(series.independence.unwrap().p_value > 0.05);
     assert!(series.mi.0 < 0.02, "{}", series.mi);
 }
 
-/// A progress that says stop ends the estimate; what it was told adds up.
+/// A progress that returns `Break` ends the estimate.
 #[test]
 fn an_estimate_can_be_stopped() {
-    struct Impatient;
-    impl Progress for Impatient {
+    struct StopImmediately;
+    impl Progress for StopImmediately {
         fn begin(&self, total: u64) {
             assert!(total > 0);
         }
@@ -191,14 +191,14 @@ fn an_estimate_can_be_stopped() {
             ControlFlow::Break(())
         }
     }
-    let (x, y) = drawn("gaussian", 1, Level::Mi(0.5), 100);
-    let stopped = estimate(&x, &y, &quick(Method::Auto), &Impatient);
+    let (x, y) = sample("gaussian", 1, Level::Mi(0.5), 100);
+    let stopped = estimate(&x, &y, &quick(Method::Auto), &StopImmediately);
     assert_eq!(stopped.err(), Some(Error::Interrupted));
 }
 
 #[test]
-fn impossible_plans_are_refused_by_name() {
-    let (x, y) = drawn("gaussian", 1, Level::Mi(0.5), 100);
+fn invalid_plans_are_refused_with_the_parameter() {
+    let (x, y) = sample("gaussian", 1, Level::Mi(0.5), 100);
     let refused = |change: &dyn Fn(&mut EstimatePlan)| {
         let mut plan = quick(Method::Auto);
         change(&mut plan);

@@ -1,4 +1,4 @@
-//! Every gradient against finite differences in f64, and the fast engine against the reference.
+//! Gradients are checked against finite differences in f64, and the engine against the reference.
 
 mod common;
 
@@ -12,7 +12,7 @@ use fdime::{
     Activation, CriticKind, CriticPlan, Estimator, Level, Link, PairSource, Pairing, ScenarioPlan,
 };
 
-/// The pairings each critic works with.
+/// Returns every kind of critic with the pairings that it supports.
 fn settings() -> Vec<(CriticKind, Pairing)> {
     CriticKind::ALL
         .into_iter()
@@ -26,8 +26,7 @@ fn batch(n: usize, dims: (usize, usize), pairing: Pairing, seed: u64) -> Batch {
     let scenario = ScenarioPlan::new("gaussian", dim).unwrap().at(Level::Mi(1.0)).unwrap();
     let (mut x, mut y) = (vec![0.0; n * dim], vec![0.0; n * dim]);
     scenario.sample(&mut stream(seed, Purpose::Data, 0, 0), &mut x, &mut y);
-    // Fewer columns on one side: the first ones.
-    let cut = |rows: Vec<f32>, keep: usize| -> Vec<f32> {
+    let first_columns = |rows: Vec<f32>, keep: usize| -> Vec<f32> {
         rows.chunks_exact(dim).flat_map(|row| row[..keep].to_vec()).collect()
     };
     let mut partner = Vec::new();
@@ -35,8 +34,8 @@ fn batch(n: usize, dims: (usize, usize), pairing: Pairing, seed: u64) -> Batch {
     Batch {
         n,
         dims,
-        x: cut(x, dims.0),
-        y: cut(y, dims.1),
+        x: first_columns(x, dims.0),
+        y: first_columns(y, dims.1),
         partner,
         reference: fdime::critic::Reference::default(),
     }
@@ -55,7 +54,7 @@ fn pass(
     (value, gradient.sum(parameters.len()))
 }
 
-/// dJ/ds of every objective x link x layout against finite differences of the definitions.
+/// Compares dJ/ds of every objective, link and layout with finite differences of the definitions.
 #[test]
 fn objective_gradients() {
     let number = |k: usize| ((k * 37 % 29) as f32 - 14.0) * 0.13;
@@ -81,7 +80,7 @@ fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
     let mut objective = estimator.objective(Scores(blocks).counts()).unwrap();
     objective.observe(Scores(blocks));
     let mut fast_value = objective.constant();
-    let mut reference = ReferenceScores::of_blocks(blocks);
+    let mut reference = ReferenceScores::from_blocks(blocks);
     let name = format!("{estimator}, link {}", estimator.link());
     let difference = |at: &mut ReferenceScores, pick: &dyn Fn(&mut ReferenceScores) -> &mut f64| {
         let (h, center) = (1e-5, *pick(at));
@@ -92,9 +91,9 @@ fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
         *pick(at) = center;
         (above - below) / (2.0 * h)
     };
-    let close = |fast: f32, exact: f64, what: String| {
+    let assert_close = |fast: f32, exact: f64, what: String| {
         let error = (f64::from(fast) - exact).abs();
-        assert!(error < 2e-5 * (1.0 + exact.abs()), "{name}, {what}: {fast} not {exact}");
+        assert!(error < 2e-5 * (1.0 + exact.abs()), "{name}, {what}: {fast}, expected {exact}");
     };
     let mut position = vec![0; reference.joint.len()];
     block.visit(|kind, row, run| {
@@ -104,7 +103,7 @@ fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
                 fast_value += objective.joint(row, run, &mut gradient);
                 for (k, g) in gradient.iter().enumerate() {
                     let exact = difference(&mut reference, &|s| &mut s.joint[row + k]);
-                    close(*g, exact, format!("joint {}", row + k));
+                    assert_close(*g, exact, format!("joint {}", row + k));
                 }
             }
             fdime::scores::PairKind::Marginal => {
@@ -115,7 +114,7 @@ fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
                     let at = position[row];
                     position[row] += 1;
                     let exact = difference(&mut reference, &|s| &mut s.marginal[row][at]);
-                    close(*g, exact, format!("marginal {row}, {at}"));
+                    assert_close(*g, exact, format!("marginal {row}, {at}"));
                 }
             }
         }
@@ -127,8 +126,8 @@ fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
     );
 }
 
-/// Scores and value of the engine, and its gradient along random directions, against the reference
-/// in f64: every objective x link x critic x pairing.
+/// Compares the engine's scores, value and directional derivatives with the reference in f64, for
+/// every objective, link, critic and pairing.
 #[test]
 fn critic_gradients() {
     for (kind, pairing) in settings() {
@@ -138,7 +137,7 @@ fn critic_gradients() {
             }
             for link in Link::ALL {
                 let plan = CriticPlan { embedding: 3, side: 1, ..CriticPlan::new(kind, &[6, 5]) };
-                // A smooth activation, so that finite differences meet no kink.
+                // A smooth activation, because finite differences are wrong at kinks.
                 let plan = CriticPlan { activation: Activation::Softplus, ..plan };
                 check_critic(&plan, pairing, &estimator.clone().with_link(link), (3, 2), 7);
             }
@@ -146,8 +145,8 @@ fn critic_gradients() {
     }
 }
 
-/// The shapes at which the engine changes its way of working: more pairs than a chunk, several
-/// groups, widths that fill no vector register, and every activation.
+/// Covers the shapes that the engine treats differently: more pairs than a chunk, several groups,
+/// widths that do not fill a vector register; and every activation.
 #[test]
 fn critic_gradients_at_larger_shapes() {
     let estimator: Estimator = "gan-dime".parse().unwrap();
@@ -182,7 +181,7 @@ fn check_critic(
 
     let parameters: Vec<f64> = critic.parameters().iter().map(|&p| f64::from(p)).collect();
     let at = |parameters: &[f64]| {
-        value(estimator, &ReferenceScores::of_critic(plan, parameters, &batch, pairing))
+        value(estimator, &ReferenceScores::from_critic(plan, parameters, &batch, pairing))
     };
     let exact = at(&parameters);
     assert!(
@@ -190,13 +189,13 @@ fn check_critic(
         "{name}: {fast_value} {exact}"
     );
 
-    let fast = ReferenceScores::of_blocks(critic.scores().0);
+    let fast = ReferenceScores::from_blocks(critic.scores().0);
     for i in (0..n).step_by(n / 4 + 1) {
         let exact = score(plan, &parameters, &batch, i, i);
         assert!((fast.joint[i] - exact).abs() < 1e-4 * (1.0 + exact.abs()), "{name}: score {i}");
     }
 
-    // Directions: the gradient itself and each layer's parameters apart (alternating signs).
+    // Directions: the gradient itself, and each third of the parameters with alternating signs.
     let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
     let along: Vec<f64> = gradient.iter().map(|g| f64::from(*g) / (norm + 1e-30)).collect();
     let size = parameters.len();
@@ -214,7 +213,7 @@ fn check_critic(
         let scale = norm * direction.iter().map(|d| d * d).sum::<f64>().sqrt();
         assert!(
             (analytic - difference).abs() < 1e-3 * scale + 1e-5,
-            "{name}, direction {index}: {analytic} instead of {difference}"
+            "{name}, direction {index}: {analytic}, expected {difference}"
         );
     }
 }

@@ -21,8 +21,8 @@ fn every_divergence() -> Vec<Divergence> {
     all
 }
 
-/// Gradient ascent on J = E_joint[a(l)] - E_q[b(l)] over a table l(x, y), where the "marginal"
-/// samples come from q, a share `fixed` of which are joint samples after all.
+/// Maximises J = E_joint[a(l)] - E_q[b(l)] over a table l(x, y) by gradient ascent. A share `fixed`
+/// of the marginal distribution q is the joint distribution.
 fn maximise(divergence: &Divergence, fixed: f64) -> [[f64; 3]; 3] {
     let mut table = [[0.0; 3]; 3];
     for _ in 0..60_000 {
@@ -38,8 +38,8 @@ fn maximise(divergence: &Divergence, fixed: f64) -> [[f64; 3]; 3] {
     table
 }
 
-/// Theorem 3.1: the maximiser is the log density ratio, and its mean under the joint distribution
-/// is the mutual information, whatever f.
+/// Theorem 3.1: for every f the maximiser is the log density ratio, and its mean under the joint
+/// distribution is the mutual information.
 #[test]
 fn the_maximiser_is_the_log_density_ratio() {
     let exact = |x: usize, y: usize| (JOINT[x][y] / marginal_product(x, y)).ln();
@@ -57,10 +57,10 @@ fn the_maximiser_is_the_log_density_ratio() {
     }
 }
 
-/// Theorem 5.2: with K fixed points among N pairs the maximiser is N R / (K R + N - K), which
-/// never exceeds N / K; the paper proves it for KL and says it extends to every f.
+/// Theorem 5.2: with K fixed points among N pairs the maximiser is N R / (K R + N - K), which is
+/// less than N / K. The paper proves it for KL and states that it extends to every f.
 #[test]
-fn fixed_points_bend_the_maximiser() {
+fn fixed_points_bias_the_maximiser() {
     let n = 16.0;
     for divergence in every_divergence() {
         for k in [1.0, 4.0] {
@@ -77,7 +77,7 @@ fn fixed_points_bend_the_maximiser() {
     }
 }
 
-/// J of one partner for each x, by the library's objective.
+/// Returns J of paired scores, computed by the library.
 fn paired_value(divergence: &Divergence, joint: &[f32], marginal: &[f32]) -> f64 {
     let counts = PairCounts { joint: joint.len(), marginal: marginal.len() };
     let estimator = Estimator::f_dime(divergence.clone()).with_link(Link::Identity);
@@ -87,16 +87,17 @@ fn paired_value(divergence: &Divergence, joint: &[f32], marginal: &[f32]) -> f64
 }
 
 proptest! {
-    /// Lemma 5.1: a permutation with K fixed points gives J at most (N - K)/N times the J of the
-    /// derangement it is on the other N - K rows.
+    /// Lemma 5.1: J of a permutation with K fixed points is at most (N - K)/N times J of the
+    /// derangement that it is on the other N - K rows.
     #[test]
-    fn a_permutation_is_worth_less_than_its_derangement(
+    fn fixed_points_lower_the_value_of_a_permutation(
         joint in proptest::collection::vec(-4f32..4.0, 12),
         other in proptest::collection::vec(-4f32..4.0, 12),
         fixed in 1usize..11,
     ) {
         let n = joint.len();
-        // The first `fixed` rows keep their own y, so their marginal score is the joint one.
+        // The first `fixed` rows are paired with their own y, so their marginal score is the joint
+        // one.
         let marginal: Vec<f32> = joint[..fixed].iter().chain(&other[fixed..]).copied().collect();
         for divergence in every_divergence() {
             let permutation = paired_value(&divergence, &joint, &marginal);

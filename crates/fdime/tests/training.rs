@@ -1,4 +1,4 @@
-//! Whole runs: reproducible whatever the threads, honest when they diverge, and able to learn.
+//! Complete runs: they do not depend on the number of threads, report divergence, and learn.
 
 use fdime::random::{Purpose, stream};
 use fdime::{
@@ -23,7 +23,7 @@ fn run(plan: &RunPlan, threads: usize) -> Trace {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for critic in CriticKind::ALL {
         for pairing in Pairing::ALL {
             for (estimator, batch) in [("gan-dime", 300), ("mine", 64), ("cpc", 33)] {
@@ -47,9 +47,9 @@ fn the_number_of_threads_changes_nothing() {
     }
 }
 
-/// More groups of rows than the engine has tasks.
+/// Uses more groups of rows than the engine has tasks.
 #[test]
-fn large_batches_run_on_any_number_of_threads() {
+fn large_batches_do_not_depend_on_the_number_of_threads() {
     for (critic, pairing) in [
         (CriticKind::Separable, Pairing::Shift),
         (CriticKind::Separable, Pairing::AllPairs),
@@ -63,17 +63,17 @@ fn large_batches_run_on_any_number_of_threads() {
 }
 
 #[test]
-fn plans_run_together_as_they_do_alone() {
+fn plans_give_the_same_results_together_and_alone() {
     let plans: Vec<RunPlan> =
         (0..5).map(|seed| RunPlan { seed, ..plan(CriticKind::Deranged, "kl-dime") }).collect();
     let together = CpuEngine::new(3).execute(&plans, &silent);
     for (plan, trace) in plans.iter().zip(&together) {
         assert_eq!(trace.as_ref().unwrap(), &run(plan, 1));
     }
-    assert_ne!(together[0], together[1], "seeds differ");
+    assert_ne!(together[0], together[1], "different seeds give different results");
 }
 
-/// Outputs pinned for a seed. A change here is a value-breaking change: say so in the changelog.
+/// Pins outputs for a seed. A change here is value-breaking and must be in the changelog.
 #[test]
 fn seeded_values_are_pinned() {
     let scenario = ScenarioPlan::new("student", 2).unwrap().at(Level::Df(3.0)).unwrap();
@@ -88,11 +88,11 @@ fn seeded_values_are_pinned() {
     let rng = &mut stream(1, Purpose::Pairing, 0, 0);
     Pairing::Derangement.fill(8, rng, &mut partner).unwrap();
     assert_eq!(partner, PINNED_DERANGEMENT);
-    // Sums are ordered differently by different vector units, so estimates agree to rounding.
+    // The order of summation depends on the vector unit, so estimates agree up to rounding.
     for ((critic, estimator), pinned) in PINNED_RUNS {
         let trace = run(&plan(critic, estimator), 2);
         let last = trace.steps[trace.steps.len() - 1].estimate.0;
-        assert!((last - pinned).abs() < 1e-3, "{critic} {estimator}: {last:.5} not {pinned}");
+        assert!((last - pinned).abs() < 1e-3, "{critic} {estimator}: {last:.5}, expected {pinned}");
     }
 }
 
@@ -106,7 +106,7 @@ const PINNED_RUNS: [((CriticKind, &str), f64); 3] = [
 ];
 
 #[test]
-fn divergence_ends_a_run_with_its_iteration_and_no_number() {
+fn a_diverged_run_reports_its_iteration_and_no_estimate() {
     let mut plan = plan(CriticKind::Deranged, "pearson-dime");
     plan.schedule.iterations = 2000;
     plan.optimizer = AdamPlan { learning_rate: 50.0, ..AdamPlan::default() };
@@ -117,7 +117,7 @@ fn divergence_ends_a_run_with_its_iteration_and_no_number() {
 }
 
 #[test]
-fn an_observer_sees_every_step_and_can_stop() {
+fn an_observer_sees_every_step_and_can_stop_the_run() {
     let plan = plan(CriticKind::Deranged, "gan-dime");
     let stop_at_seven = |_: usize| -> Box<dyn Observer> {
         Box::new(|record: &StepRecord| {
@@ -128,8 +128,8 @@ fn an_observer_sees_every_step_and_can_stop() {
     assert_eq!((trace.ending, trace.steps.len()), (Ending::Stopped, 8));
 }
 
-/// Each critic, and each of the paper's estimators, learns one nat to within 0.2 (the noise of the
-/// mean over 300 batches of 128 is about 0.01; fixed seeds).
+/// Each critic with each of the paper's estimators finds one nat to within 0.2 (the standard error
+/// of the mean over 300 batches of 128 is about 0.01; fixed seeds).
 #[test]
 fn every_critic_and_estimator_learns() {
     for critic in CriticKind::ALL {
@@ -163,7 +163,7 @@ fn every_scenario_trains_at_every_level() {
 }
 
 #[test]
-fn independent_variables_carry_nothing() {
+fn independent_variables_have_no_mutual_information() {
     let mut plan = plan(CriticKind::Deranged, "gan-dime");
     plan.schedule.levels = vec![Level::Mi(0.0)];
     plan.schedule.iterations = 600;
@@ -173,9 +173,9 @@ fn independent_variables_carry_nothing() {
     assert!(level.mean.0.abs() < 0.05, "{}", level.mean);
 }
 
-/// NJEE on a Gaussian of d = 2. Its correction of H(X_1) alone adds (N - 2) / 2N = .484 at N = 64, which is
-/// its estimate for independent x and y, and the bias that the paper's tables show; classifiers that learn fall
-/// a little short of it.
+/// NJEE on a Gaussian of d = 2. It corrects H(X_1) but no other entropy, which adds
+/// (N - 2) / 2N = .484 at N = 64. This is its estimate for independent x and y, and its bias in the
+/// paper's tables; trained classifiers are slightly below it.
 #[test]
 fn njee_finds_dependence_and_has_its_known_bias() {
     let mut plan = plan(CriticKind::Deranged, "njee");

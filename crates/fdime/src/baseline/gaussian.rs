@@ -41,8 +41,8 @@ impl Directions {
 }
 
 impl CanonicalModel {
-    /// Fits the model to `x` and `y`, both row-major. If `strict`, correlations that independent data
-    /// could give are dropped; otherwise they are only shrunk.
+    /// Fits the model to `x` and `y`, both row-major. If `strict`, correlations that independent
+    /// data could give are dropped; otherwise they are only shrunk.
     pub fn fit(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, strict: bool) -> Self {
         let n = x.len() / x_dim.max(1);
         let (x_mean, y_mean) = (column_means(x, x_dim), column_means(y, y_dim));
@@ -125,12 +125,12 @@ impl CanonicalModel {
     }
 }
 
-/// Estimates the true squared correlation from that of a sample, with p and q the dimensions divided
-/// by the number of rows n. Returns `None` if p + q >= 1, or if `strict` and independent data could
-/// give the sample value.
+/// Estimates the true squared correlation from that of a sample, with p and q the dimensions
+/// divided by the number of rows n. Returns `None` if p + q >= 1, or if `strict` and independent
+/// data could give the sample value.
 ///
 /// Independent data give squared canonical correlations up to the edge
-/// (sqrt(p (1 - q)) + sqrt(q (1 - p)))^2. For a true value r, a sample value above the edge tends to
+/// (sqrt(p (1 - q)) + sqrt(q (1 - p)))^2. For a true value r, a sample value above it tends to
 /// (r (1 - p) + p) (r (1 - q) + q) / r, which is solved for r. The margin above the edge, a few
 /// standard errors, limits false positives in low dimensions.
 fn shrink(sample: f64, p: f64, q: f64, n: f64, strict: bool) -> Option<f64> {

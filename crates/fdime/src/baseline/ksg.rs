@@ -8,8 +8,8 @@ use statrs::function::gamma::digamma;
 ///
 /// I = mean over points of psi(k) + psi(n) - psi(n_x + 1) - psi(n_y + 1)
 ///
-/// with n_x (n_y) the number of other points whose distance in x (in y) is less than the distance of
-/// the k-th neighbour in (x, y). `x` and `y` are row-major and have more than k rows. `tick` is
+/// with n_x (n_y) the number of other points whose distance in x (in y) is less than the distance
+/// of the k-th neighbour in (x, y). `x` and `y` are row-major and have more than k rows. `tick` is
 /// called once for each point; its error ends the computation.
 pub fn ksg(
     x: &[f32],

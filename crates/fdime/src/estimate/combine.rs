@@ -1,15 +1,15 @@
 //! Weights that combine several critics into one model: l = sum_m w_m l_m.
 
 /// The rate at which weights decrease with the distance from the best objective: a critic whose
-/// objective is lower by 1/300 has a weight smaller by the factor e. Equally good critics have equal
-/// weights, and clearly worse ones none.
+/// objective is lower by 1/300 has a weight smaller by the factor e. Equally good critics have
+/// equal weights, and clearly worse ones none.
 const SHARPNESS: f64 = 300.0;
 
 /// Returns the weights of a fold's critics.
 ///
-/// `validation[fold][critic]` is the objective on the validation rows of a fold, `None` if the critic
-/// diverged. It is averaged over `usable_folds`: this fold and all others whose validation rows do
-/// not overlap with this fold's test rows.
+/// `validation[fold][critic]` is the objective on the validation rows of a fold, `None` if the
+/// critic diverged. It is averaged over `usable_folds`: this fold and all others whose validation
+/// rows do not overlap with this fold's test rows.
 pub(super) fn weights(
     validation: &[Vec<Option<f64>>],
     fold: usize,

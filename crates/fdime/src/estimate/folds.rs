@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum RowOrder {
     /// Rows are exchangeable; folds are random.
     Exchangeable,
-    /// Rows are a time series; folds are contiguous, and `gap` rows on each side of the training rows
-    /// are not used.
+    /// Rows are a time series; folds are contiguous, and `gap` rows on each side of the training
+    /// rows are not used.
     Series {
         /// The distance in rows beyond which two rows are treated as unrelated.
         gap: usize,

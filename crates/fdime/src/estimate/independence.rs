@@ -10,8 +10,8 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 /// The number of rows in a block. All pairs within a block are scored, and permutations stay within
-/// blocks. These permutations form a group, so the test is valid, and no number of them needs further
-/// evaluations of a critic.
+/// blocks. These permutations form a group, so the test is valid, and no number of them needs
+/// further evaluations of a critic.
 pub(super) const BLOCK: usize = 32;
 
 /// The maximum number of circular shifts at which a series is scored.
@@ -21,7 +21,8 @@ const MAX_SHIFTS: usize = 99;
 /// much larger than rounding errors.
 const TIE_WEIGHT: f64 = 1e-4;
 
-/// Returns the ratio of the statistic's spread under independence to the spread of the permutations.
+/// Returns the ratio of the statistic's spread under independence to the spread of the
+/// permutations.
 ///
 /// A chance correlation between two folds is learned by the critics of both, so it enters the
 /// statistic twice, whereas permutations with fixed critics treat the two as independent. For
@@ -40,8 +41,8 @@ fn null_width(folds: usize, freedom: f64) -> f64 {
 /// The result of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IndependenceTest {
-    /// (b + 1) / (m + 1), where b of the m statistics in the null distribution are at least as large
-    /// as the observed one.
+    /// (b + 1) / (m + 1), where b of the m statistics in the null distribution are at least as
+    /// large as the observed one.
     pub p_value: f64,
     /// The mean log ratio of the observed pairs of the rows that are permuted.
     pub observed: f64,
@@ -89,8 +90,8 @@ impl PairedNull {
         }
     }
 
-    /// Lists the observed pairs of consecutive rows, and those with y shifted circularly by more than
-    /// `gap`. `max_rows` is the number of rows that blocks would use.
+    /// Lists the observed pairs of consecutive rows, and those with y shifted circularly by more
+    /// than `gap`. `max_rows` is the number of rows that blocks would use.
     pub(super) fn shifts(rows: &[u32], gap: usize, max_rows: usize, seed: u64) -> Self {
         let n = rows.len();
         let mut offsets: Vec<usize> = (gap + 1..n.saturating_sub(gap)).collect();
@@ -136,8 +137,8 @@ impl PairedNull {
         }
     }
 
-    /// Returns the sums of log ratios and ties over one pairing: a random one, or the observed one if
-    /// `random` is `None`.
+    /// Returns the sums of log ratios and ties over one pairing: a random one, or the observed one
+    /// if `random` is `None`.
     fn sums(&self, random: &mut Option<&mut Rng>) -> (f64, f64) {
         let (mut ratios, mut ties) = (0.0, 0.0);
         let mut add = |index: usize| {
@@ -173,8 +174,9 @@ impl PairedNull {
 }
 
 impl IndependenceTest {
-    /// Tests all folds together with `m` random pairings. `freedom` is the number of correlations that
-    /// critics can learn: the dimension of x times that of y. Fails if `progress` ends the estimate.
+    /// Tests all folds together with `m` random pairings. `freedom` is the number of correlations
+    /// that critics can learn: the dimension of x times that of y. Fails if `progress` ends the
+    /// estimate.
     pub(super) fn new(
         folds: &[PairedNull],
         m: usize,

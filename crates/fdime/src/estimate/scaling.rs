@@ -202,15 +202,15 @@ pub struct SideScaler {
     /// Further scalings of the continuous columns.
     #[serde(rename = "again")]
     further: Vec<Vec<ColumnScaler>>,
-    /// The number of waves of each continuous column. If it is not 0, the first scaling gives normal
-    /// scores, from which ranks are computed.
+    /// The number of waves of each continuous column. If it is not 0, the first scaling gives
+    /// normal scores, from which ranks are computed.
     waves: usize,
     radii: Vec<Radius>,
 }
 
 /// ln(1 + |v|^2) over the continuous columns, standardised. Dependence through heavy tails or
-/// rotations is a function of it, which a network is slow to learn from the coordinates. v is either
-/// the vector of scaled columns, or that of (value - median) / spread.
+/// rotations is a function of it, which a network is slow to learn from the coordinates. v is
+/// either the vector of scaled columns, or that of (value - median) / spread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Radius {
     /// (median, spread) of the continuous columns; `None` to use the scaled columns.

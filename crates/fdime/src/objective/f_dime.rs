@@ -35,8 +35,8 @@ impl Objective for FDime {
 /// Scores processed together: enough to fill the widest vector registers.
 const LANES: usize = 32;
 
-/// Applies `f`, score -> (value, slope), to all scores. Writes gradient = weight * slope and returns
-/// the sum of the values. Each lane has its own sum, added to an f64 total every 64 rounds.
+/// Applies `f`, score -> (value, slope), to all scores. Writes gradient = weight * slope and
+/// returns the sum of the values. Each lane has its own sum, added to an f64 total every 64 rounds.
 #[inline(always)]
 fn sum_and_slopes(
     scores: &[f32],

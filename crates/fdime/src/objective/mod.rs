@@ -2,8 +2,8 @@
 //!
 //! An estimator combines three independent choices: a [`Cost`] that training maximises, a [`Link`]
 //! from scores to log density ratios, and a [`Readout`]. [`Estimator::from_str`] defines the named
-//! estimators: NWJ, for example, is the KL cost with NWJ's readout, and SMILE is the GAN cost with a
-//! readout that clips the partition function.
+//! estimators: NWJ, for example, is the KL cost with NWJ's readout, and SMILE is the GAN cost with
+//! a readout that clips the partition function.
 
 mod f_dime;
 mod info_nce;
@@ -25,12 +25,13 @@ use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// The value J of a cost, which is maximised, and its gradient with respect to the scores of a batch.
+/// The value J of a cost, which is maximised, and its gradient with respect to the scores of a
+/// batch.
 ///
 /// A batch is processed in runs of scores, so that a critic can do its forward and backward pass
 /// while a few rows are in cache. A cost with a partition function needs all scores of the batch
-/// before it can compute a gradient: [`needs_whole_batch`](Self::needs_whole_batch) is then true and
-/// [`observe`](Self::observe) is called first.
+/// before it can compute a gradient: [`needs_whole_batch`](Self::needs_whole_batch) is then true
+/// and [`observe`](Self::observe) is called first.
 pub trait Objective: Send + Sync {
     /// Returns whether [`observe`](Self::observe) must be called before any gradient is computed.
     fn needs_whole_batch(&self) -> bool {
@@ -258,7 +259,8 @@ impl FromStr for Estimator {
     }
 }
 
-/// Returns the value of an objective on the scores of one batch, and its gradient in the same shape.
+/// Returns the value of an objective on the scores of one batch, and its gradient in the same
+/// shape.
 pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) -> (f64, ScoreBlock) {
     if objective.needs_whole_batch() {
         objective.observe(Scores(std::slice::from_ref(scores)));
@@ -290,7 +292,8 @@ pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) ->
     (value, gradient)
 }
 
-/// Returns the part of `E_joint[l]` that a run of joint scores contributes, and writes its gradient.
+/// Returns the part of `E_joint[l]` that a run of joint scores contributes, and writes its
+/// gradient.
 fn mean_log_ratio_part(link: Link, joint: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
     let weight = 1.0 / joint as f64;
     let mut value = 0.0;

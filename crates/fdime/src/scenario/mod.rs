@@ -103,8 +103,8 @@ impl Base {
     }
 }
 
-/// Narrows an interval around a solution by `steps` bisections. `middle` returns a point between two
-/// numbers, `is_below` whether a number is below the solution.
+/// Narrows an interval around a solution by `steps` bisections. `middle` returns a point between
+/// two numbers, `is_below` whether a number is below the solution.
 fn bisect(
     (mut low, mut high): (f64, f64),
     steps: usize,
@@ -315,8 +315,8 @@ impl Scenario {
         log_ratio
     }
 
-    /// Returns what another device needs to draw pairs: the base distribution, its dimension, and the
-    /// maps of x and of y.
+    /// Returns what another device needs to draw pairs: the base distribution, its dimension, and
+    /// the maps of x and of y.
     pub(crate) fn generator(&self) -> (Generator, usize, &[Map], &[Map]) {
         (self.base.generator(), self.dim, &self.x_maps, &self.y_maps)
     }

@@ -28,8 +28,8 @@ fn information(df: f64, dim: usize) -> f64 {
 const MIN_DF: f64 = 0.3;
 const MAX_DF: f64 = 1e4;
 
-/// Returns the degrees of freedom at which the mutual information, a decreasing function of them, is
-/// `target`. Fails if there are none in range.
+/// Returns the degrees of freedom at which the mutual information, a decreasing function of them,
+/// is `target`. Fails if there are none in range.
 fn solve_df(level: Level, target: f64, dim: usize) -> Result<f64> {
     let (min_mi, max_mi) = (information(MAX_DF, dim), information(MIN_DF, dim));
     if target > max_mi || target < min_mi {

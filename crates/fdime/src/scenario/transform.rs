@@ -28,8 +28,8 @@ pub enum Map {
     HalfCube,
     /// asinh v: shorter tails
     Asinh,
-    /// Phi(v): a standard normal becomes uniform. In single precision all values above 5.4 become 1,
-    /// so information is lost if the tails are heavy
+    /// Phi(v): a standard normal becomes uniform. In single precision all values above 5.4 become
+    /// 1, so information is lost if the tails are heavy
     NormalCdf,
     /// (t cos t, t sin t)/21 with t = 3 pi/2 (1 + 2v) and v in (0, 1): from the line into the plane
     SwissRoll,
@@ -115,8 +115,8 @@ fn normal_cdf(v: f64) -> f64 {
 }
 
 /// Returns the quantile at probability Phi(v) of a mixture of unit normals (weight, mean). It is
-/// found by bisection between the quantiles of the two components. For v > 0 the upper tail is used,
-/// since probabilities near 0 are more precise than those near 1.
+/// found by bisection between the quantiles of the two components. For v > 0 the upper tail is
+/// used, since probabilities near 0 are more precise than those near 1.
 fn mixture_quantile(v: f64, parts: [(f64, f64); 2]) -> f64 {
     let sign = if v > 0.0 { -1.0 } else { 1.0 };
     let target = normal_cdf(sign * v);
@@ -131,8 +131,8 @@ fn mixture_quantile(v: f64, parts: [(f64, f64); 2]) -> f64 {
     arithmetic_mean(low, high)
 }
 
-/// Rotates components `first` and `first + 1` by the angle |v|^2 / d. The rotation preserves |v|, so
-/// it can be inverted.
+/// Rotates components `first` and `first + 1` by the angle |v|^2 / d. The rotation preserves |v|,
+/// so it can be inverted.
 fn spiral(row: &mut [f64], first: usize) {
     let angle = row.iter().map(|v| v * v).sum::<f64>() / row.len() as f64;
     let (sin, cos) = angle.sin_cos();

@@ -1,13 +1,13 @@
-//! The plain reference: networks and costs in f64, straight from their definitions, one pair at a
-//! time. Slow, and simple enough to be believed.
+//! The reference implementation: networks and costs in f64, written from their definitions, one
+//! pair at a time.
 
 use fdime::critic::Batch;
 use fdime::objective::Cost;
 use fdime::scores::{PairKind, ScoreBlock, Scores};
 use fdime::{Activation, CriticKind, CriticPlan, Estimator, Pairing};
 
-/// The output of a fully connected network with the library's parameter layout: for each layer the
-/// weights (inputs x outputs, row-major), then the bias.
+/// Returns the output of a fully connected network with the library's parameter layout: for each
+/// layer the weights (inputs x outputs, row-major), then the bias.
 fn network(
     parameters: &[f64],
     inputs: &[f64],
@@ -36,14 +36,14 @@ fn network(
     values
 }
 
-/// How many parameters such a network has.
+/// Returns the number of parameters of such a network.
 fn network_size(inputs: usize, hidden: &[usize], outputs: usize) -> usize {
     let widths: Vec<usize> =
         [inputs].into_iter().chain(hidden.iter().copied()).chain([outputs]).collect();
     widths.windows(2).map(|pair| (pair[0] + 1) * pair[1]).sum()
 }
 
-/// The conv critic's score of one part, of a single pixel.
+/// Returns the convolutional critic's score of one part for an image of a single pixel.
 fn conv_score(plan: &CriticPlan, parameters: &[f64], mut values: Vec<f64>) -> f64 {
     let CriticPlan { hidden, activation, .. } = plan;
     let mut rest = parameters;
@@ -63,7 +63,7 @@ fn conv_score(plan: &CriticPlan, parameters: &[f64], mut values: Vec<f64>) -> f6
     values[0]
 }
 
-/// The score of (x_i, y_j).
+/// Returns the score of (x_i, y_j).
 pub fn score(plan: &CriticPlan, parameters: &[f64], batch: &Batch, i: usize, j: usize) -> f64 {
     let row = |data: &[f32], k: usize| -> Vec<f64> {
         let dim = data.len() / batch.n;
@@ -75,15 +75,15 @@ pub fn score(plan: &CriticPlan, parameters: &[f64], batch: &Batch, i: usize, j: 
         CriticKind::Joint | CriticKind::Deranged => {
             network(parameters, &[x, y].concat(), hidden, 1, *activation)[0]
         }
-        // An image of one pixel: of every 5 x 5 window only the middle is not outside.
+        // In an image of one pixel, only the middle of each 5 x 5 window is inside.
         CriticKind::Conv => {
             assert_eq!(plan.side, 1);
             let part = |k: usize| {
-                let share = |values: &[f64]| {
+                let slice = |values: &[f64]| {
                     let size = values.len() / plan.parts;
                     values[k * size..(k + 1) * size].to_vec()
                 };
-                conv_score(plan, parameters, [share(&x), share(&y)].concat())
+                conv_score(plan, parameters, [slice(&x), slice(&y)].concat())
             };
             (0..plan.parts).map(part).sum()
         }
@@ -96,15 +96,15 @@ pub fn score(plan: &CriticPlan, parameters: &[f64], batch: &Batch, i: usize, j: 
     }
 }
 
-/// Joint scores, and for every row its marginal scores.
+/// Joint scores, and the marginal scores of every row.
 pub struct ReferenceScores {
     pub joint: Vec<f64>,
     pub marginal: Vec<Vec<f64>>,
 }
 
 impl ReferenceScores {
-    /// By evaluating the critic on every pair.
-    pub fn of_critic(
+    /// Evaluates the critic on every pair.
+    pub fn from_critic(
         plan: &CriticPlan,
         parameters: &[f64],
         batch: &Batch,
@@ -124,8 +124,8 @@ impl ReferenceScores {
         }
     }
 
-    /// By copying the library's.
-    pub fn of_blocks(blocks: &[ScoreBlock]) -> Self {
+    /// Copies the scores of the library.
+    pub fn from_blocks(blocks: &[ScoreBlock]) -> Self {
         let n = Scores(blocks).counts().joint;
         let mut scores = ReferenceScores { joint: vec![0.0; n], marginal: vec![Vec::new(); n] };
         for block in blocks {
@@ -154,8 +154,8 @@ fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// The cost of an estimator. MINE's is that of its first batch, where the moving average is the
-/// batch's own partition function and its gradient therefore that of Donsker-Varadhan.
+/// Returns the cost of an estimator. For MINE it is the cost of the first batch, whose moving
+/// average is its own partition function; the gradient is then that of Donsker-Varadhan.
 pub fn value(estimator: &Estimator, scores: &ReferenceScores) -> f64 {
     let link = |s: &f64| estimator.link().log_ratio(*s);
     let joint = || scores.joint.iter().map(link);
@@ -175,7 +175,7 @@ pub fn value(estimator: &Estimator, scores: &ReferenceScores) -> f64 {
     }
 }
 
-/// One estimator of every kind.
+/// Returns one estimator of every kind.
 pub fn every_estimator() -> Vec<Estimator> {
     let table = fdime::Divergence::TABLE.into_iter().map(Estimator::f_dime);
     let named = [
