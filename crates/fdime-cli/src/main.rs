@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod failure;
+mod plot;
 mod report;
 mod reproduce;
 
