@@ -97,7 +97,9 @@ impl From<fdime::Error> for Failure {
             )),
             Error::InvalidDivergence { .. } => Failure::Usage(format!("--estimator: {error}")),
             Error::Interrupted => Failure::Interrupted,
-            Error::Data { .. } | Error::Selection { .. } => Failure::Usage(error.to_string()),
+            Error::Data { .. } | Error::Selection { .. } | Error::Write { .. } => {
+                Failure::Usage(error.to_string())
+            }
             error => Failure::Run(error.to_string()),
         }
     }

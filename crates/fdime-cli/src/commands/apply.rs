@@ -1,5 +1,5 @@
 use super::estimate::amount;
-use super::{check_outputs, missing_rows, print_json, write_pointwise};
+use super::{check_outputs, print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::Outcome;
 use fdime::Nats;
@@ -19,13 +19,12 @@ struct Json {
 }
 
 pub fn run(args: &Apply) -> Outcome {
-    let missing = missing_rows(&args.missing)?;
     check_outputs(&args.file, [args.pointwise.as_ref()])?;
     let model = SavedModel::load(&args.model)?;
     let named = |columns: &[SavedColumn]| -> Vec<(String, bool)> {
         columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()
     };
-    let table = load_named(&args.file, &named(model.x()), &named(model.y()), missing)?;
+    let table = load_named(&args.file, &named(model.x()), &named(model.y()), args.missing)?;
     let ratios = model.log_ratios(&table.x, &table.y)?;
     let n = ratios.len() as f64;
     let mean = ratios.iter().sum::<f64>() / n;

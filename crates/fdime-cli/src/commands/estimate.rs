@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Instant;
 
 pub fn run(args: &Arguments) -> Outcome {
-    let mut plan = args.estimation.plan(Effort::Default)?;
-    let reading = args.reading.parse()?;
+    let mut plan = args.estimation.plan(Effort::Default);
+    let reading = args.reading.options();
     check_outputs(&args.file, [args.pointwise.as_ref(), args.report.as_ref()])?;
     if let Some(folder) = &args.save {
         SavedModel::check_folder(folder).map_err(|error| Failure::Usage(error.to_string()))?;

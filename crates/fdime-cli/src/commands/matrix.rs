@@ -42,8 +42,8 @@ pub fn run(args: &Matrix) -> Outcome {
         )));
     }
     check_outputs(&args.file, [Some(&args.output), args.svg.as_ref()])?;
-    let reading = args.reading.parse()?;
-    let plan = args.estimation.plan(Effort::Quick)?;
+    let reading = args.reading.options();
+    let plan = args.estimation.plan(Effort::Quick);
     let role = if args.groups.is_empty() { "--columns" } else { "--group" };
     let (frame, chosen) = load_frame(&args.file, &selectors(args)?, role, &reading)?;
     let groups = groups(args, &frame, chosen)?;

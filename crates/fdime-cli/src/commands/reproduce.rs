@@ -45,7 +45,7 @@ pub fn run(args: &Reproduce) -> Outcome {
     if !args.no_run && !missing.is_empty() {
         let threads = CpuEngine::new(args.threads).threads();
         let precision = args.precision.as_deref();
-        let engine = engine(&args.device, precision, args.threads, Activation::Relu)?;
+        let engine = engine(args.device, precision, args.threads, Activation::Relu)?;
         let (cost, operations) = cost(&missing, &*engine, threads)?;
         eprintln!("{}", sentence(&cost, known));
         let runner = Runner { engine: &*engine, threads, images: &images };

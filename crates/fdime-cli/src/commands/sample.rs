@@ -3,7 +3,7 @@ use crate::args::Sample;
 use crate::failure::{Failure, Outcome};
 use fdime::data::{Table, check_writable, write_csv, write_npy, write_npz};
 use fdime::random::{Purpose, stream};
-use fdime::{Level, PairSource, ScenarioPlan};
+use fdime::{PairSource, ScenarioPlan};
 use std::io::Write;
 
 pub fn run(args: &Sample) -> Outcome {
@@ -17,15 +17,9 @@ pub fn run(args: &Sample) -> Outcome {
     if args.rows == 0 {
         return Err(Failure::Usage("--rows 0: at least one row".into()));
     }
-    let level: Level = args.level.parse().map_err(|error| match error {
-        fdime::Error::InvalidParameter { value, .. } => {
-            Failure::Usage(format!("--level {value}: write a number (nats), rho=R, eps=E or df=V"))
-        }
-        error => Failure::from(error).renamed("--levels", "--level"),
-    })?;
     check_writable(&args.output)?;
     let scenario = ScenarioPlan::new(&args.scenario, args.dim)
-        .and_then(|plan| plan.at(level))
+        .and_then(|plan| plan.at(args.level))
         .map_err(|error| {
             Failure::from(error).renamed("--levels", "--level").renamed("--scenario", "SCENARIO")
         })?;

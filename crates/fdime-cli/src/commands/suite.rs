@@ -71,7 +71,7 @@ pub fn run(args: &Suite) -> Outcome {
     if args.suite != "bmi" {
         return Err(Failure::Usage(format!("SUITE {}: there is one suite, bmi", args.suite)));
     }
-    let plan = args.estimation.plan(Effort::Default)?;
+    let plan = args.estimation.plan(Effort::Default);
     plan.check(args.rows)?;
     let mut tasks = bmi_suite()?;
     if let Some(glob) = &args.tasks {
