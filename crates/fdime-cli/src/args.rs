@@ -1,11 +1,32 @@
-//! Every flag, once: help, completions and parsing derive from here.
+//! Every flag, defined once: help, completions, man pages and parsing are derived from here.
 
+use crate::commands::bench::{Configuration, configuration};
+use crate::values::{self, CommaSeparated, OneOf, named};
 use clap::{Args, Parser, Subcommand};
+use fdime::data::{ConstantColumns, MissingRows};
+use fdime::estimate::{Effort, Method};
+use fdime::{
+    Activation, AnyEstimator, CriticKind, DeviceChoice, Level, Link, Pairing, Precision, Readout,
+};
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+/// The version, the commit where it is known, and the compiled features.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = match env!("FDIME_COMMIT") {
+        "" => String::new(),
+        commit => format!(" ({commit})"),
+    };
+    let features = match env!("FDIME_FEATURES") {
+        "" => "none",
+        features => features,
+    };
+    format!("{}{commit}\nfeatures: {features}", env!("CARGO_PKG_VERSION"))
+});
 
 /// Mutual information estimation by f-divergences and data derangements
 #[derive(Parser)]
-#[command(name = "fdime", version, max_term_width = 80)]
+#[command(name = "fdime", version, long_version = LONG_VERSION.as_str(), max_term_width = 80)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -57,7 +78,7 @@ pub enum Command {
         fdime staircase --critic joint --runs 64 --device cuda --log runs.jsonl\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
     Staircase(Box<Staircase>),
-    /// Run the paper's experiments again: raw data, tables beside the paper's, figures, claims
+    /// Repeat the paper's experiments: raw data, comparison with the paper's tables, figures, claims
     #[command(after_help = "Examples:\n  \
         fdime reproduce list\n  \
         fdime reproduce derangement --quick\n  \
@@ -65,10 +86,11 @@ pub enum Command {
         fdime reproduce all --quick --images data\n  \
         fdime reproduce all --no-run\n  \
         fdime reproduce my-recipe.toml\n\n\
-        Finished runs are kept in FOLDER/runs.jsonl, one line each, and not run again:\n\
-        after a kill the same command goes on. The exit code is 1 if a claim fails.")]
+        Finished runs are kept in FOLDER/runs.jsonl, one line each, and are not repeated:\n\
+        after an interruption, the same command continues. The exit code is 1 if a claim\n\
+        does not hold.")]
     Reproduce(Reproduce),
-    /// Show what runs can be executed on
+    /// List the devices that runs can be executed on
     #[command(after_help = "Examples:\n  fdime devices\n  fdime devices --json")]
     Devices(Devices),
     /// Measure the time of a training step
@@ -77,6 +99,28 @@ pub enum Command {
         fdime bench deranged-d20-n1000 deranged-d20-n100000 --seconds 5\n  \
         fdime bench joint-d5-n64 --threads 1 --json")]
     Bench(Bench),
+    /// Print a script that completes commands and flags in a shell
+    #[command(after_help = "Examples:\n  \
+        fdime completions bash > ~/.local/share/bash-completion/completions/fdime\n  \
+        fdime completions zsh > ~/.zfunc/_fdime")]
+    Completions(Completions),
+    /// Print the manual pages, of all commands or of one
+    #[command(after_help = "Examples:\n  \
+        fdime man | man -l -\n  \
+        fdime man estimate > fdime-estimate.1")]
+    Man(Man),
+}
+
+#[derive(Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub struct Man {
+    /// Print the page of this command alone
+    pub command: Option<String>,
 }
 
 #[derive(Args)]
@@ -93,28 +137,29 @@ pub struct Reproduce {
     /// Recipes, 'all' of them or 'list', or files with recipes of your own
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
-    /// Scaled down to minutes on two cores
+    /// Scale the recipes down to minutes on two cores
     #[arg(long)]
     pub quick: bool,
-    /// Run nothing: show what earlier runs have left
+    /// Start no runs: report on those that are finished
     #[arg(long)]
     pub no_run: bool,
     /// Where to write [default: results, or results-quick with --quick]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Where folders mnist and fashion-mnist with IDX files are; without, recipes on images are skipped
+    /// The folder that contains mnist and fashion-mnist with IDX files; without it, recipes on images
+    /// are skipped
     #[arg(long, value_name = "FOLDER", env = "FDIME_IMAGES")]
     pub images: Option<PathBuf>,
-    /// Where to run: cpu, cuda or auto
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// What the GPU computes in: tf32, fp32 or bf16 [default: tf32]
-    #[arg(long)]
-    pub precision: Option<String>,
-    /// The number of threads; 0 means one for every core
+    /// Where to run; auto is cuda if there is a GPU
+    #[arg(long, default_value = "auto", value_parser = OneOf::named(DeviceChoice::ALL, DeviceChoice::name))]
+    pub device: DeviceChoice,
+    /// The precision of the GPU: tf32, fp32 or bf16 [default: tf32]
+    #[arg(long, value_parser = named::<Precision>)]
+    pub precision: Option<Precision>,
+    /// The number of threads; 0 means one for each core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
-    /// Show the numbers behind claims that hold, too
+    /// Show the numbers behind claims that hold as well
     #[arg(long)]
     pub verbose: bool,
 }
@@ -134,8 +179,8 @@ pub struct Sample {
     #[arg(long, default_value_t = 1)]
     pub dim: usize,
     /// The dependence: MI in nats, or rho=R, eps=E, df=V
-    #[arg(long, default_value = "1", allow_hyphen_values = true)]
-    pub level: String,
+    #[arg(long, default_value = "1", allow_hyphen_values = true, value_parser = values::level)]
+    pub level: Level,
     /// The number of rows
     #[arg(short = 'n', long = "rows", default_value_t = 1000)]
     pub rows: usize,
@@ -153,14 +198,14 @@ pub struct Staircase {
     #[arg(long)]
     pub scenario: Option<String>,
     /// The estimators, separated by commas [default: kl-dime,gan-dime,hd-dime]
-    #[arg(long)]
-    pub estimator: Option<String>,
-    /// The critic: joint, separable or deranged [default: deranged]
-    #[arg(long)]
-    pub critic: Option<String>,
-    /// The pairing: all-pairs, derangement, shift or permutation [default: the critic's]
-    #[arg(long)]
-    pub pairing: Option<String>,
+    #[arg(long, value_parser = values::estimators)]
+    pub estimator: Option<CommaSeparated<AnyEstimator>>,
+    /// The critic [default: deranged]
+    #[arg(long, value_parser = OneOf::named(CriticKind::ALL, CriticKind::name))]
+    pub critic: Option<CriticKind>,
+    /// The pairing [default: the critic's]
+    #[arg(long, value_parser = OneOf::named(Pairing::ALL, Pairing::name))]
+    pub pairing: Option<Pairing>,
     /// The dimension of x and of y [default: 20, swiss-roll 1]
     #[arg(long)]
     pub dim: Option<usize>,
@@ -168,26 +213,27 @@ pub struct Staircase {
     #[arg(long)]
     pub batch: Option<usize>,
     /// The steps of the staircase: MI in nats, or rho=..., eps=..., df=... [default: the paper's]
-    #[arg(long, allow_hyphen_values = true)]
-    pub levels: Option<String>,
+    #[arg(long, allow_hyphen_values = true, value_parser = values::levels)]
+    pub levels: Option<CommaSeparated<Level>>,
     /// Iterations at each level [default: 4000]
     #[arg(long)]
     pub iterations: Option<usize>,
     /// Hidden widths, or a preset: paper (256,256), paper-code (256,256,256) [default: paper]
-    #[arg(long)]
-    pub hidden: Option<String>,
+    #[arg(long, value_parser = values::hidden)]
+    pub hidden: Option<CommaSeparated<usize>>,
     /// Outputs of each network of the separable critic [default: 32]
     #[arg(long)]
     pub embedding: Option<usize>,
-    /// The activation: relu, elu or softplus [default: relu]
-    #[arg(long)]
-    pub activation: Option<String>,
+    /// The activation [default: relu]
+    #[arg(long, value_parser = OneOf::named(Activation::ALL, Activation::name))]
+    pub activation: Option<Activation>,
     /// The link from score to log ratio [default: the estimator's]
-    #[arg(long)]
-    pub link: Option<String>,
-    /// How the estimate is read off: plain, nwj, dv, clipped-TAU [default: the estimator's]
-    #[arg(long)]
-    pub readout: Option<String>,
+    #[arg(long, value_parser = OneOf::named(Link::ALL, Link::name))]
+    pub link: Option<Link>,
+    /// How the estimate is computed from scores: plain, nwj, dv, clipped-TAU [default: the
+    /// estimator's]
+    #[arg(long, value_parser = named::<Readout>)]
+    pub readout: Option<Readout>,
     /// Adam's learning rate [default: 0.0005]
     #[arg(long, allow_hyphen_values = true)]
     pub lr: Option<f64>,
@@ -200,21 +246,21 @@ pub struct Staircase {
     /// Take the settings from a file: a plan, or the JSON of an earlier run; flags override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Iterations at the end of each level that bias and variance are taken over [default: 1000]
+    /// Iterations at the end of each level that bias and variance are computed from [default: 1000]
     #[arg(long)]
     pub last: Option<usize>,
-    /// Where to run: cpu, cuda, or auto (cuda if there is a GPU). The random numbers differ, so
-    /// results agree between devices only as between seeds
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// What the GPU multiplies in: tf32, fp32 or bf16 [default: tf32]
-    #[arg(long)]
-    pub precision: Option<String>,
-    /// Append every finished run to this file, one JSON line each; runs that are in it already are
-    /// not repeated. On a GPU, runs that train together finish together
+    /// Where to run; auto is cuda if there is a GPU. Devices draw different random numbers, so their
+    /// results differ as those of different seeds do
+    #[arg(long, default_value = "auto", value_parser = OneOf::named(DeviceChoice::ALL, DeviceChoice::name))]
+    pub device: DeviceChoice,
+    /// The precision of the GPU: tf32, fp32 or bf16 [default: tf32]
+    #[arg(long, value_parser = named::<Precision>)]
+    pub precision: Option<Precision>,
+    /// Append each finished run to this file, as one line of JSON; runs that are already in it are
+    /// not repeated. On a GPU, runs that are trained together finish together
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Threads of the CPU; 0 means one for every core. It does not change the results
+    /// Threads on the CPU; 0 means one for each core. It does not change the results
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
     /// Print JSON instead of a table
@@ -228,17 +274,18 @@ pub struct Staircase {
 #[derive(Args)]
 pub struct Bench {
     /// Configurations, CRITIC-dDIM-nBATCH or CRITIC-dDIM-nBATCH-PAIRING [default: a standard set]
-    pub configurations: Vec<String>,
+    #[arg(value_parser = configuration)]
+    pub configurations: Vec<Configuration>,
     /// The estimator
-    #[arg(long, default_value = "gan-dime")]
-    pub estimator: String,
+    #[arg(long, default_value = "gan-dime", value_parser = named::<AnyEstimator>)]
+    pub estimator: AnyEstimator,
     /// Hidden widths, or a preset: paper, paper-code
-    #[arg(long, default_value = "paper")]
-    pub hidden: String,
+    #[arg(long, default_value = "paper", value_parser = values::hidden)]
+    pub hidden: CommaSeparated<usize>,
     /// How long to measure each configuration
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value = "2", value_parser = values::seconds)]
     pub seconds: f64,
-    /// Threads; 0 means one for every core
+    /// The number of threads; 0 means one for each core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
     /// Print JSON instead of a table
@@ -250,11 +297,11 @@ pub struct Bench {
 #[derive(Args)]
 pub struct Estimation {
     /// auto, copula, cca, ksg, or any estimator of 'fdime list'
-    #[arg(long, default_value = "auto")]
-    pub estimator: String,
-    /// How much work to put in: quick, default or max [default: default, matrix quick]
-    #[arg(long)]
-    pub effort: Option<String>,
+    #[arg(long, default_value = "auto", value_parser = named::<Method>)]
+    pub estimator: Method,
+    /// How much computation to spend [default: default; for matrix: quick]
+    #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
+    pub effort: Option<Effort>,
     /// Folds of cross-fitting
     #[arg(long, default_value_t = 5)]
     pub folds: usize,
@@ -264,7 +311,7 @@ pub struct Estimation {
     /// The seed of folds, networks and permutations
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Threads in all; 0 means one for every core. It does not change the results
+    /// The number of threads; 0 means one for each core. It does not change the results
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
 }
@@ -278,12 +325,12 @@ pub struct Reading {
     /// Columns that must be numbers: text in them is an error
     #[arg(long, value_name = "COLUMNS")]
     pub numeric: Option<String>,
-    /// Rows with missing values: drop them, or make them an error
-    #[arg(long, value_name = "drop|error", default_value = "drop")]
-    pub missing: String,
-    /// Columns with one value throughout: drop them, or make them an error
-    #[arg(long, value_name = "drop|error", default_value = "error")]
-    pub constant: String,
+    /// What to do with rows that have missing values
+    #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing())]
+    pub missing: MissingRows,
+    /// What to do with columns whose values are all equal
+    #[arg(long, value_name = "ACTION", default_value = "error", value_parser = values::constant())]
+    pub constant: ConstantColumns,
 }
 
 #[derive(Args)]
@@ -328,9 +375,9 @@ pub struct Apply {
     pub model: PathBuf,
     /// The table, with the columns that the critics were trained on; - is standard input
     pub file: PathBuf,
-    /// Rows with missing values: drop them, or make them an error
-    #[arg(long, value_name = "drop|error", default_value = "drop")]
-    pub missing: String,
+    /// What to do with rows that have missing values
+    #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing())]
+    pub missing: MissingRows,
     /// Write the log ratio of every row of the table to this CSV file
     #[arg(long, value_name = "FILE")]
     pub pointwise: Option<PathBuf>,
@@ -358,7 +405,7 @@ pub struct Matrix {
     /// Write a heat map to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Go on with an unfinished run
+    /// Continue an unfinished run
     #[arg(long)]
     pub resume: bool,
     #[command(flatten)]

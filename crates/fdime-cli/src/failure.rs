@@ -38,7 +38,11 @@ impl Failure {
             Error::InvalidDivergence { .. } => Failure::Usage(named(Parameter::Divergence)),
             Error::InvalidParameter { .. }
             | Error::Incompatible { .. }
+            | Error::Plan { .. }
+            | Error::Columns { .. }
             | Error::Read { .. }
+            | Error::Write { .. }
+            | Error::NotWritable { .. }
             | Error::Data { .. }
             | Error::UnequalColumns { .. }
             | Error::Selection { .. } => Failure::Usage(text),

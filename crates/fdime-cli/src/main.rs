@@ -4,13 +4,18 @@ mod args;
 mod commands;
 mod failure;
 mod flags;
+mod plot;
 mod report;
 mod reproduce;
 mod summary;
+mod values;
 
+use args::Command;
 use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
     // The library returns some panics as errors; those must not be printed.
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -18,20 +23,36 @@ fn main() -> std::process::ExitCode {
             print(info);
         }
     }));
-    let outcome = match args::Cli::parse().command {
-        args::Command::Estimate(estimate) => commands::estimate::run(&estimate),
-        args::Command::Apply(apply) => commands::apply::run(&apply),
-        args::Command::Matrix(matrix) => commands::matrix::run(&matrix),
-        args::Command::Suite(suite) => commands::suite::run(&suite),
-        args::Command::List(list) => commands::list::run(&list),
-        args::Command::Sample(sample) => commands::sample::run(&sample),
-        args::Command::Staircase(staircase) => commands::staircase::run(&staircase),
-        args::Command::Reproduce(reproduce) => commands::reproduce::run(&reproduce),
-        args::Command::Devices(devices) => commands::devices::run(&devices),
-        args::Command::Bench(bench) => commands::bench::run(&bench),
-    };
+    let outcome = parse().and_then(run);
     match outcome {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Returns the command. Ends the process with a message if the flags are not those of a command.
+fn parse() -> Result<Command, failure::Failure> {
+    args::Cli::try_parse().map(|cli| cli.command).map_err(|error| {
+        match error.source().and_then(|source| source.downcast_ref::<values::Refusal>()) {
+            Some(refusal) => failure::Failure::Usage(refusal.to_string()),
+            None => error.exit(),
+        }
+    })
+}
+
+fn run(command: Command) -> failure::Outcome {
+    match command {
+        Command::Estimate(args) => commands::estimate::run(&args),
+        Command::Apply(args) => commands::apply::run(&args),
+        Command::Matrix(args) => commands::matrix::run(&args),
+        Command::Suite(args) => commands::suite::run(&args),
+        Command::List(args) => commands::list::run(&args),
+        Command::Sample(args) => commands::sample::run(&args),
+        Command::Staircase(args) => commands::staircase::run(&args),
+        Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Devices(args) => commands::devices::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
     }
 }

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: text and errors under snapshots, files, exit codes.
+//! The command line from outside: help and errors as snapshots, written files, exit codes.
 
 mod common;
 
@@ -17,7 +17,10 @@ fn help_fits_a_terminal_of_80_columns() {
         "sample",
         "staircase",
         "reproduce",
+        "devices",
         "bench",
+        "completions",
+        "man",
     ] {
         let help = stdout(&format!("{command} --help"));
         let longest = help.lines().map(str::len).max().unwrap_or(0);
@@ -26,6 +29,32 @@ fn help_fits_a_terminal_of_80_columns() {
     }
     assert!(stdout("list").lines().all(|line| line.len() <= 80));
     assert!(stdout("bench deranged-d2-n8 --seconds 0.01").lines().all(|line| line.len() <= 80));
+}
+
+#[test]
+fn the_version_names_the_features() {
+    let version = stdout("--version");
+    assert!(version.starts_with(concat!("fdime ", env!("CARGO_PKG_VERSION"))), "{version}");
+    assert!(version.lines().nth(1).unwrap().starts_with("features: "), "{version}");
+    assert_eq!(stdout("-V"), concat!("fdime ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn completions_and_manual_pages_cover_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&format!("completions {shell}"));
+        for part in ["staircase", "--pairing", "derangement", "separable", "quick"] {
+            let part = if shell == "fish" { part.trim_start_matches("--") } else { part };
+            assert!(script.contains(part), "{shell}: {part}");
+        }
+    }
+    let pages = stdout("man");
+    for command in ["fdime", "estimate", "staircase", "completions"] {
+        let title = if command == "fdime" { "fdime".into() } else { format!("fdime-{command}") };
+        assert!(pages.contains(&format!("\n.TH {title} 1")), "{command}");
+    }
+    assert_eq!(stdout("man estimate").matches("\n.TH ").count(), 1);
+    assert!(refusal("man estimat").contains("did you mean 'estimate'"));
 }
 
 #[test]
@@ -132,6 +161,28 @@ fn staircase_json_has_the_documented_shape() {
 }
 
 #[test]
+fn the_bias_of_several_runs_is_that_of_their_mean() {
+    let report = json(&format!("{QUICK} --estimator hd-dime --runs 3 --json"));
+    for row in report["results"].as_array().unwrap() {
+        let number = |key: &str| row[key].as_f64().unwrap();
+        assert!((number("bias") - (number("mean") - number("true_mi")).abs()).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn an_estimator_that_is_named_twice_is_run_and_listed_once() {
+    let twice = format!("{QUICK} --estimator gan-dime,kl-dime,gan-dime --runs 2");
+    let table = stdout(&twice);
+    for estimator in ["gan-dime", "kl-dime"] {
+        let rows = table.lines().filter(|line| line.starts_with(estimator)).count();
+        assert_eq!(rows, 2, "one row for each level: {table}");
+    }
+    let report = json(&format!("{twice} --json"));
+    assert_eq!(report["results"].as_array().unwrap().len(), 4);
+    assert_eq!(report["plan"]["estimators"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn a_printed_plan_runs_again_to_the_same_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("first.json");
@@ -167,7 +218,7 @@ fn the_shipped_plan_runs() {
 }
 
 #[test]
-fn numbers_beyond_reason_keep_the_table_straight() {
+fn the_columns_of_the_table_hold_very_large_numbers() {
     let run = "staircase --dim 2 --levels 2 --iterations 300 --lr 0.05 --estimator smile-own-1";
     let table = stdout(run);
     assert!(table.lines().all(|line| line.len() <= 80), "{table}");
@@ -176,7 +227,7 @@ fn numbers_beyond_reason_keep_the_table_straight() {
 }
 
 #[test]
-fn another_readout_shows_in_table_and_json() {
+fn another_readout_is_shown_in_table_and_json() {
     let table = stdout(&format!("{QUICK} --estimator gan-dime --readout nwj"));
     assert!(table.contains("gan-dime (nwj)"), "{table}");
     let report = json(&format!("{QUICK} --estimator gan-dime --readout nwj --json"));
@@ -185,10 +236,19 @@ fn another_readout_shows_in_table_and_json() {
 }
 
 #[test]
-fn a_plot_that_cannot_be_written_is_refused_before_any_training() {
-    let output = fdime("staircase --iterations 1000000 --svg no/such/folder/plot.svg");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no folder"));
+fn outputs_that_cannot_be_written_are_refused_before_any_work() {
+    let pairs = common::shipped("pairs.csv");
+    for request in [
+        "staircase --iterations 1000000 --svg no/such/folder/out.svg".to_string(),
+        "staircase --iterations 1000000 --log no/such/folder/out.jsonl".to_string(),
+        "sample gaussian -o no/such/folder/out.csv".to_string(),
+        format!("estimate {pairs} --y y1,y2 --effort max --report no/such/folder/out.html"),
+        format!("estimate {pairs} --y y1,y2 --effort max --pointwise no/such/folder/out.csv"),
+        format!("matrix {pairs} -o no/such/folder/out.csv"),
+    ] {
+        let message = refusal(&request);
+        assert!(message.contains("no/such/folder"), "{request}: {message}");
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -210,16 +270,14 @@ fn the_table_and_the_plot_are_written() {
     assert!(table.lines().all(|line| line.len() <= 80));
     let picture = std::fs::read_to_string(&svg).unwrap();
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    for part in
-        ["class=\"raw raw0\"", "class=\"smooth smooth0\"", "class=\"true\"", "ln 64", "kl-dime"]
-    {
+    for part in ["pale line-0", "solid line-0", "dashed line-truth", "ln 64", "kl-dime"] {
         assert!(picture.contains(part), "{part}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 }
 
 #[test]
-fn a_custom_f_with_a_constant_is_said() {
+fn a_custom_f_that_is_not_zero_at_one_is_noted() {
     let output = fdime(&format!("{QUICK} --estimator f:u*ln(u)+2"));
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("f(1) is 2 instead of 0"));
@@ -239,7 +297,26 @@ fn divergence_is_reported_and_never_a_number() {
 }
 
 #[test]
-fn samples_come_in_every_format_with_their_truth() {
+fn results_and_failures_name_an_estimator_in_the_same_way() {
+    let run = "staircase --dim 3 --levels 1 --hidden 40,24 --readout nwj --json";
+    let report = |flags: &str| -> serde_json::Value {
+        let output = fdime(&format!("{run} --estimator pearson-dime {flags}"));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (result, failure) =
+        (report("--lr 1e-4 --iterations 10"), report("--lr 10 --iterations 500"));
+    let (result, failure) = (&result["results"][0], &failure["failures"][0]);
+    for key in ["estimator", "link", "readout"] {
+        assert!(!result[key].is_null() && result[key] == failure[key], "{key}: {result} {failure}");
+    }
+    assert_eq!(
+        (&failure["estimator"], &failure["readout"]),
+        (&"pearson-dime".into(), &"nwj".into())
+    );
+}
+
+#[test]
+fn samples_are_written_in_every_format_with_their_true_mi() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["a.csv", "a.npy", "a.npz"] {
@@ -264,14 +341,6 @@ fn samples_come_in_every_format_with_their_truth() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_named() {
-    let output = fdime("sample gaussian -o no/such/folder/a.csv");
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("no/such/folder/a.csv") && error.contains("there is no folder"));
-}
-
-#[test]
 fn bench_measures() {
     let rows = json("bench deranged-d2-n16 separable-d2-n16-shift --seconds 0.02 --json");
     for row in rows.as_array().unwrap() {
@@ -279,7 +348,7 @@ fn bench_measures() {
     }
 }
 
-/// Ctrl-C: exit code 130, and the output file is not there.
+/// Ctrl-C: exit code 130, and no output file.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_cleanly() {
@@ -309,7 +378,7 @@ fn devices_are_listed() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_an_error_only_when_asked_for() {
+fn a_missing_gpu_is_an_error_only_if_it_is_requested() {
     let run =
         "staircase --scenario gaussian --dim 1 --levels 1 --iterations 2 --hidden 4,4 --last 1";
     if json("devices --json")[1]["ready"] == true {
@@ -323,7 +392,7 @@ fn a_gpu_that_is_not_there_is_an_error_only_when_asked_for() {
     assert!(error.starts_with("error: cuda: ") && error.lines().count() == 1, "{error}");
 }
 
-/// A sweep that is killed keeps its finished runs, and takes them up again.
+/// A killed sweep keeps its finished runs, and continues with the others.
 #[test]
 fn a_killed_sweep_keeps_its_finished_runs() {
     let folder = tempfile::tempdir().unwrap();
@@ -349,10 +418,10 @@ fn a_killed_sweep_keeps_its_finished_runs() {
     assert!(kept >= 2);
 
     let resumed = fdime(&sweep);
-    let said = String::from_utf8_lossy(&resumed.stderr).into_owned();
-    assert!(said.contains(&format!("{kept} of 40 runs are in the log already")), "{said}");
+    let messages = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(messages.contains(&format!("{kept} of 40 runs are already in the log")), "{messages}");
     assert_eq!(lines(), 40, "every run once");
-    // Traces are kept in single precision: summaries agree to that.
+    // The log has traces in single precision, and summaries agree to that precision.
     let table = |output: Vec<u8>| {
         let text = String::from_utf8(output).unwrap();
         text.lines().skip(3).map(str::to_string).collect::<Vec<_>>()

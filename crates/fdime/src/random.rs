@@ -1,7 +1,7 @@
 //! Random streams. Every use of randomness in a run has its own stream, so that its draws depend
 //! neither on how many numbers other parts have drawn nor on the number of threads.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 
 /// The random number generator of all streams.
 pub type Rng = rand::rngs::ChaCha8Rng;
@@ -29,6 +29,11 @@ pub fn stream(seed: u64, purpose: Purpose, step: u64, block: u64) -> Rng {
     key[16..24].copy_from_slice(&step.to_le_bytes());
     key[24..].copy_from_slice(&block.to_le_bytes());
     Rng::from_seed(key)
+}
+
+/// Returns a random number below `count`, all equally likely.
+pub fn random_index(rng: &mut Rng, count: usize) -> usize {
+    rng.random_range(0..count)
 }
 
 #[cfg(test)]

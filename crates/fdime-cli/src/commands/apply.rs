@@ -1,10 +1,11 @@
 use super::estimate::amount;
-use super::{check_outputs, missing_rows, print_json, write_pointwise};
+use super::{check_outputs, print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};
 use fdime::Nats;
 use fdime::data::load_named;
 use fdime::estimate::{SavedColumn, SavedModel};
+use fdime::parallel::thread_count;
 use serde::Serialize;
 use std::io::Write;
 
@@ -19,7 +20,6 @@ struct Json {
 }
 
 pub fn run(args: &Apply) -> Outcome {
-    let missing = missing_rows(&args.missing)?;
     check_outputs(&args.file, [args.pointwise.as_ref()])?;
     let model = SavedModel::load(&args.model).map_err(|error| {
         let hint = "'fdime estimate --save' writes a model";
@@ -28,8 +28,8 @@ pub fn run(args: &Apply) -> Outcome {
     let named = |columns: &[SavedColumn]| -> Vec<(String, bool)> {
         columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()
     };
-    let table = load_named(&args.file, &named(model.x()), &named(model.y()), missing)?;
-    let ratios = model.log_ratios(&table.x, &table.y)?;
+    let table = load_named(&args.file, &named(model.x()), &named(model.y()), args.missing)?;
+    let ratios = model.log_ratios(&table.x, &table.y, thread_count(0));
     let n = ratios.len() as f64;
     let mean = ratios.iter().sum::<f64>() / n;
     let variance = ratios.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);

@@ -1,13 +1,17 @@
-use super::{parse_hidden, print_json};
+use super::print_json;
 use crate::args::Bench;
 use crate::failure::{Failure, Outcome};
+use crate::values::{CommaSeparated, Refusal};
+use fdime::parallel::thread_count;
 use fdime::train::Trainer;
-use fdime::{CpuEngine, CriticKind, CriticPlan, Estimator, Level, Pairing, RunPlan, ScenarioPlan};
+use fdime::{
+    AnyEstimator, BatchSource, CriticKind, CriticPlan, Level, Pairing, RunPlan, ScenarioPlan,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// The standard set: what `bench/compare.py` runs beside PyTorch.
+/// The configurations without arguments, which `bench/compare.py` compares with PyTorch.
 const STANDARD: [&str; 5] = [
     "deranged-d20-n64",
     "deranged-d20-n1024",
@@ -25,18 +29,32 @@ struct Measurement {
     median_ms: f64,
     fastest_ms: f64,
     gflops: f64,
-    /// Of the process so far, where the system tells.
+    /// The peak of the whole process; `None` where the system does not report it.
     peak_memory_mb: Option<f64>,
 }
 
-/// `CRITIC-dDIM-nBATCH` or `CRITIC-dDIM-nBATCH-PAIRING`
-fn parse(configuration: &str) -> Result<(CriticKind, usize, usize, Pairing), Failure> {
+/// A setting whose steps are timed: `CRITIC-dDIM-nBATCH` or `CRITIC-dDIM-nBATCH-PAIRING`.
+#[derive(Clone)]
+pub struct Configuration {
+    name: String,
+    critic: CriticKind,
+    dim: usize,
+    batch: usize,
+    pairing: Pairing,
+}
+
+/// Returns the configuration of that name.
+pub fn configuration(name: &str) -> Result<Configuration, Refusal> {
+    Ok(parse(name).map_err(|failure| failure.within(name))?)
+}
+
+fn parse(name: &str) -> Result<Configuration, Failure> {
     let malformed = || {
         Failure::Usage(
             "write CRITIC-dDIM-nBATCH, e.g. deranged-d20-n64, or CRITIC-dDIM-nBATCH-PAIRING".into(),
         )
     };
-    let mut parts = configuration.splitn(4, '-');
+    let mut parts = name.splitn(4, '-');
     let mut part = || parts.next().ok_or_else(malformed);
     let critic: CriticKind = part()?.parse()?;
     let dim = part()?.strip_prefix('d').and_then(|d| d.parse().ok()).ok_or_else(malformed)?;
@@ -45,81 +63,83 @@ fn parse(configuration: &str) -> Result<(CriticKind, usize, usize, Pairing), Fai
         Some(pairing) => pairing.parse()?,
         None => critic.default_pairing(),
     };
-    Ok((critic, dim, batch, pairing))
+    Ok(Configuration { name: name.to_string(), critic, dim, batch, pairing })
+}
+
+impl Configuration {
+    /// Returns the plan of a training run with this configuration.
+    fn plan(&self, estimator: &AnyEstimator, hidden: &[usize]) -> Result<RunPlan, Failure> {
+        let scenario = ScenarioPlan::new("gaussian", self.dim)?;
+        let critic = CriticPlan::new(self.critic, hidden);
+        let mut plan = RunPlan::new(scenario, estimator.clone(), critic);
+        plan.training.batch = self.batch;
+        if let Some(learner) = plan.training.learner.critic_mut() {
+            learner.pairing = self.pairing;
+        }
+        plan.schedule.levels = vec![Level::Mi(2.0)];
+        plan.check()?;
+        Ok(plan)
+    }
 }
 
 pub fn run(args: &Bench) -> Outcome {
-    let hidden = parse_hidden(&args.hidden)?;
-    let estimator: Estimator = args.estimator.parse()?;
-    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
-        return Err(Failure::Usage(format!("--seconds {}: between 0 and 3600", args.seconds)));
-    }
-    let threads = CpuEngine::new(args.threads).threads();
-    let configurations: Vec<&str> = if args.configurations.is_empty() {
-        STANDARD.to_vec()
-    } else {
-        args.configurations.iter().map(String::as_str).collect()
+    let CommaSeparated(hidden) = &args.hidden;
+    let configurations = match &args.configurations[..] {
+        [] => STANDARD.map(parse).into_iter().collect::<Result<_, _>>()?,
+        configurations => configurations.to_vec(),
     };
-    let plans = configurations
-        .iter()
-        .map(|name| plan(name, &estimator, &hidden).map_err(|failure| failure.within(name)))
-        .collect::<Result<Vec<_>, _>>()?;
+    let plan = |configuration: &Configuration| {
+        let plan = configuration.plan(&args.estimator, hidden);
+        plan.map_err(|failure| failure.within(&configuration.name))
+    };
+    let plans = configurations.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+    let threads = thread_count(args.threads);
     if !args.json {
-        writeln!(
-            std::io::stdout(),
-            "{:<28} {:>8} {:>11} {:>11} {:>9} {:>8}",
-            "configuration",
-            "steps",
-            "median ms",
-            "fastest ms",
-            "GFLOP/s",
-            "peak MB"
-        )?;
+        print_row(["configuration", "steps", "median ms", "fastest ms", "GFLOP/s", "peak MB"])?;
     }
     let mut measurements = Vec::new();
-    for (name, plan) in configurations.iter().zip(plans) {
-        let measurement = measure(name, &plan, threads, args.seconds)?;
+    for (configuration, plan) in configurations.iter().zip(plans) {
+        let measurement = measure(&configuration.name, &plan, threads, args.seconds)?;
         if !args.json {
-            writeln!(
-                std::io::stdout(),
-                "{:<28} {:>8} {:>11.4} {:>11.4} {:>9.1} {:>8}",
-                measurement.configuration,
-                measurement.steps,
-                measurement.median_ms,
-                measurement.fastest_ms,
-                measurement.gflops,
-                measurement.peak_memory_mb.map_or("-".into(), |mb| format!("{mb:.0}")),
-            )?;
+            measurement.print()?;
         }
         measurements.push(measurement);
     }
     if args.json { print_json(&measurements) } else { Ok(()) }
 }
 
-/// The plan of a configuration.
-fn plan(configuration: &str, estimator: &Estimator, hidden: &[usize]) -> Result<RunPlan, Failure> {
-    let (critic, dim, batch, pairing) = parse(configuration)?;
-    let scenario = ScenarioPlan::new("gaussian", dim)?;
-    let critic = CriticPlan::new(critic, hidden);
-    let mut plan = RunPlan::new(scenario, estimator.clone(), critic);
-    (plan.batch, plan.pairing) = (batch, pairing);
-    plan.schedule.levels = vec![Level::Mi(2.0)];
-    plan.check()?;
-    Ok(plan)
+fn print_row(cells: [&str; 6]) -> Outcome {
+    let [name, steps, median, fastest, gflops, memory] = cells;
+    let row = format!("{name:<28} {steps:>8} {median:>11} {fastest:>11} {gflops:>9} {memory:>8}");
+    Ok(writeln!(std::io::stdout(), "{row}")?)
 }
 
-/// Whole steps, data generation and update included.
+impl Measurement {
+    fn print(&self) -> Outcome {
+        print_row([
+            &self.configuration,
+            &self.steps.to_string(),
+            &format!("{:.4}", self.median_ms),
+            &format!("{:.4}", self.fastest_ms),
+            &format!("{:.1}", self.gflops),
+            &self.peak_memory_mb.map_or("-".into(), |mb| format!("{mb:.0}")),
+        ])
+    }
+}
+
+/// Times whole steps, including data generation and the update of the weights.
 fn measure(
     name: &str,
     plan: &RunPlan,
     threads: usize,
     seconds: f64,
 ) -> Result<Measurement, Failure> {
-    let scenario = plan.scenario.at(plan.schedule.levels[0])?;
-    let mut trainer = Trainer::of_plan(plan, threads)?;
+    let staircase = plan.staircase()?;
+    let mut batches = staircase.open();
+    let mut trainer = Trainer::new(&plan.training, staircase.dims(), threads)?;
     let mut step = || -> Result<f64, Failure> {
         let start = Instant::now();
-        if trainer.step(&scenario)?.is_none() {
+        if !trainer.step(&mut *batches)?.0.is_finite() {
             return Err(Failure::Run(format!("{name}: training diverged during the measurement")));
         }
         Ok(start.elapsed().as_secs_f64() * 1e3)
@@ -136,7 +156,7 @@ fn measure(
     let median_ms = times[times.len() / 2];
     Ok(Measurement {
         configuration: name.to_string(),
-        estimator: plan.estimator.to_string(),
+        estimator: plan.training.learner.estimator().to_string(),
         threads,
         steps: times.len(),
         median_ms,

@@ -1,8 +1,8 @@
 use super::print_json;
 use crate::args::Devices;
 use crate::failure::Outcome;
-use fdime::CpuEngine;
 use fdime::engine::cuda::{cuda_devices, kernel_compiler_found};
+use fdime::parallel::thread_count;
 use serde::Serialize;
 use std::io::Write;
 
@@ -19,7 +19,7 @@ struct Row {
 }
 
 pub fn run(args: &Devices) -> Outcome {
-    let threads = CpuEngine::new(0).threads();
+    let threads = thread_count(0);
     let mut rows = vec![Row {
         device: "cpu".into(),
         name: format!("{threads} thread{}", if threads == 1 { "" } else { "s" }),

@@ -4,16 +4,16 @@ use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::report::estimate::render;
 use crate::summary;
-use fdime::Nats;
 use fdime::data::{load_pairs, write_whole};
 use fdime::estimate::{Effort, EstimateReport, Method, RowOrder, SavedModel, estimate};
+use fdime::{CpuEngine, Nats};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
 pub fn run(args: &Arguments) -> Outcome {
-    let mut plan = args.estimation.plan(Effort::Default)?;
-    let reading = args.reading.parse()?;
+    let mut plan = args.estimation.plan(Effort::Default);
+    let reading = args.reading.options();
     check_outputs(&args.file, [args.pointwise.as_ref(), args.report.as_ref()])?;
     if let Some(folder) = &args.save {
         SavedModel::check_folder(folder).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -28,10 +28,8 @@ pub fn run(args: &Arguments) -> Outcome {
         plan.order = RowOrder::Series { gap: gap.unwrap_or(rows / 100) };
     }
     let watch = Watch::new("estimating");
-    let result = args
-        .estimation
-        .on_threads(|| estimate(&table.x, &table.y, &plan, &watch))?
-        .map_err(Failure::from)?;
+    let engine = CpuEngine::new(args.estimation.threads);
+    let result = estimate(&table.x, &table.y, &plan, &engine, &watch)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     let report = EstimateReport { table: &table, plan: &plan, estimate: &result, seconds };

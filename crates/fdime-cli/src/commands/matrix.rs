@@ -3,32 +3,21 @@ use crate::args::Matrix;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::report::{heat_map, shortened};
-use fdime::Parameter;
-use fdime::data::{Frame, Reading, load_frame, write_whole};
-use fdime::estimate::{Effort, EstimatePlan, PairFinding as Pair};
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use fdime::data::{Frame, MissingRows, Reading, load_frame, write_whole};
+use fdime::estimate::{
+    Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
+};
+use fdime::parallel::{run_jobs, thread_count};
+use fdime::{CpuEngine, Parameter};
+use serde::Serialize;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Instant;
-
-/// The request of an unfinished run, which only the same request can continue.
-#[derive(PartialEq, Serialize, Deserialize)]
-struct Heading {
-    groups: Vec<(String, Vec<usize>)>,
-    /// The fingerprint of the columns.
-    data: String,
-    plan: EstimatePlan,
-    version: String,
-}
 
 #[derive(Serialize)]
 struct Report<'a> {
-    results: &'a [Pair],
+    results: &'a [PairEstimate],
     names: &'a [String],
     plan: &'a EstimatePlan,
     seconds: f64,
@@ -44,50 +33,50 @@ pub fn run(args: &Matrix) -> Outcome {
         )));
     }
     check_outputs(&args.file, [Some(&args.output), args.svg.as_ref()])?;
-    let reading = args.reading.parse()?;
-    let plan = args.estimation.plan(Effort::Quick)?;
-    let parameter = match args.groups.is_empty() {
-        true => Parameter::Columns,
-        false => Parameter::Groups,
-    };
+    let reading = args.reading.options();
+    let plan = args.estimation.plan(Effort::Quick);
+    let parameter = if args.groups.is_empty() { Parameter::Columns } else { Parameter::Groups };
     let (frame, chosen) = load_frame(&args.file, &selectors(args)?, parameter, &reading)?;
     let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
     plan.check(frame.rows)?;
 
-    let heading = Heading {
+    let heading = MatrixHeading {
         groups: groups.clone(),
         data: frame.fingerprint(),
+        drop_missing: reading.missing == MissingRows::Drop,
         plan: plan.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    let journal = Journal::open(&args.output, &heading, args.resume)?;
+    let journal = open_journal(&args.output, &heading, args.resume)?;
     let start = Instant::now();
-    let (done, seconds) = {
-        let work = Work { frame: &frame, groups: &groups, plan: &plan, reading };
-        let done = args.estimation.on_threads(|| work.run(journal))??;
-        (done, start.elapsed().as_secs_f64())
-    };
-    let mut pairs: Vec<Pair> = done.into_values().collect();
-    Pair::adjust(&mut pairs);
+    let work = Work { frame: &frame, groups: &groups, plan: &plan, reading };
+    let mut pairs = work.run(journal, thread_count(args.estimation.threads))?;
+    let seconds = start.elapsed().as_secs_f64();
+    PairEstimate::adjust(&mut pairs);
     write_output(&args.output, extension, &pairs, &names, &plan, seconds)?;
     eprintln!("wrote {}", args.output.display());
     if let Some(path) = &args.svg {
-        let mut cells = vec![None; names.len() * names.len()];
-        for pair in &pairs {
-            let place = |name: &str| names.iter().position(|other| other == name);
-            if let (Some(x), Some(y)) = (place(&pair.x), place(&pair.y)) {
-                cells[x * names.len() + y] = pair.mi_nats;
-                cells[y * names.len() + x] = pair.mi_nats;
-            }
-        }
-        let svg = heat_map::render(&names, &cells, "Mutual information (nats)");
-        write_whole(path, |file| file.write_all(svg.as_bytes()))?;
-        eprintln!("wrote {}", path.display());
+        write_heat_map(path, &pairs, &names)?;
     }
     // The results are on disk, so the journal is no longer needed.
     let _ = std::fs::remove_file(journal_path(&args.output));
     print_top(&pairs, seconds)
+}
+
+fn write_heat_map(path: &Path, pairs: &[PairEstimate], names: &[String]) -> Outcome {
+    let mut cells = vec![None; names.len() * names.len()];
+    for pair in pairs {
+        let place = |name: &str| names.iter().position(|other| other == name);
+        if let (Some(x), Some(y)) = (place(&pair.x), place(&pair.y)) {
+            cells[x * names.len() + y] = pair.mi_nats;
+            cells[y * names.len() + x] = pair.mi_nats;
+        }
+    }
+    let svg = heat_map::render(names, &cells, "Mutual information (nats)");
+    write_whole(path, |file| file.write_all(svg.as_bytes()))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
 }
 
 /// Splits NAME=COLUMNS.
@@ -144,8 +133,6 @@ fn groups(
     Ok(groups)
 }
 
-type Done = BTreeMap<(usize, usize), Pair>;
-
 struct Work<'a> {
     frame: &'a Frame,
     groups: &'a [(String, Vec<usize>)],
@@ -154,52 +141,45 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&self, journal: Journal) -> Result<Done, Failure> {
+    /// Estimates the pairs that the journal does not hold. Returns all pairs in order.
+    fn run(&self, journal: MatrixJournal, threads: usize) -> Result<Vec<PairEstimate>, Failure> {
         let count = self.groups.len();
-        let Journal { file, done } = journal;
-        let open: Vec<(usize, usize)> = (0..count)
-            .flat_map(|i| (i + 1..count).map(move |j| (i, j)))
-            .filter(|pair| !done.contains_key(pair))
-            .collect();
-        let bar = progress_bar((open.len() + done.len()) as u64);
-        bar.set_position(done.len() as u64);
+        let all: Vec<(usize, usize)> =
+            (0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect();
+        let open: Vec<(usize, usize)> =
+            all.iter().copied().filter(|pair| journal.find(pair).is_empty()).collect();
+        let bar = progress_bar(all.len() as u64);
+        bar.set_position((all.len() - open.len()) as u64);
         bar.set_message("pairs");
-        let interrupted = interrupt_flag();
-        let state = Mutex::new((file, done));
-        let outcome = open.par_iter().try_for_each(|&(i, j)| -> Result<(), Failure> {
-            let pair = self.pair(i, j, &interrupted)?;
-            let line = serde_json::to_string(&((i, j), &pair))
-                .map_err(|error| Failure::Run(error.to_string()))?;
-            let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
-            // One write for one line, so that a kill leaves at most the last line unfinished.
-            state
-                .0
-                .write_all(format!("{line}\n").as_bytes())
-                .map_err(|error| Failure::Run(format!("cannot write the journal: {error}")))?;
-            state.1.insert((i, j), pair);
+        let progress = Interruptible(interrupt_flag());
+        let journal = Mutex::new(journal);
+        let outcomes = run_jobs(threads, open.len(), |index, threads| -> fdime::Result<()> {
+            let found = self.estimate(open[index], threads, &progress)?;
+            let mut journal = journal.lock().unwrap_or_else(|error| error.into_inner());
+            journal.append(PairRecord { pair: open[index], found })?;
             bar.inc(1);
             Ok(())
         });
         bar.finish_and_clear();
-        match outcome {
-            Err(Failure::Interrupted) => Err(Failure::Paused),
-            Err(failure) => Err(failure),
-            Ok(()) => Ok(state.into_inner().unwrap_or_else(|e| e.into_inner()).1),
-        }
+        outcomes.into_iter().collect::<fdime::Result<()>>().map_err(|error| match error {
+            fdime::Error::Interrupted => Failure::Paused,
+            error => error.into(),
+        })?;
+        let journal = journal.into_inner().unwrap_or_else(|error| error.into_inner());
+        Ok(all.iter().flat_map(|pair| journal.find(pair).last()).map(|r| r.found.clone()).collect())
     }
 
-    fn pair(&self, i: usize, j: usize, interrupted: &Arc<AtomicBool>) -> Result<Pair, Failure> {
+    fn estimate(
+        &self,
+        (i, j): (usize, usize),
+        threads: usize,
+        progress: &Interruptible,
+    ) -> fdime::Result<PairEstimate> {
         let ((x_name, x), (y_name, y)) = (&self.groups[i], &self.groups[j]);
-        let progress = Interruptible(Arc::clone(interrupted));
         let (x, y) = ((x_name.as_str(), &x[..]), (y_name.as_str(), &y[..]));
-        Ok(Pair::new(self.frame, x, y, self.plan, &self.reading, &FLAGS, &progress)?)
+        let engine = CpuEngine::new(threads);
+        PairEstimate::new(self.frame, x, y, self.plan, &self.reading, &FLAGS, &engine, progress)
     }
-}
-
-/// The finished pairs of an unfinished run on disk: a heading, then one line for each pair.
-struct Journal {
-    file: File,
-    done: Done,
 }
 
 fn journal_path(output: &Path) -> PathBuf {
@@ -208,61 +188,26 @@ fn journal_path(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-impl Journal {
-    fn open(output: &Path, heading: &Heading, resume: bool) -> Result<Self, Failure> {
-        let path = journal_path(output);
-        let fail = |reason: String| Failure::Usage(format!("{}: {reason}", path.display()));
-        let exists = path.exists();
-        if exists && !resume {
-            return Err(fail(
-                "there is an unfinished run; continue it with --resume, or delete this file".into(),
-            ));
-        }
-        let mut done = Done::new();
-        if exists {
-            let file = File::open(&path).map_err(|error| fail(error.to_string()))?;
-            let mut lines = BufReader::new(file).lines().map_while(Result::ok);
-            let first = lines.next().and_then(|line| serde_json::from_str::<Heading>(&line).ok());
-            if first.as_ref() != Some(heading) {
-                return Err(fail(
-                    "the unfinished run has other columns, settings or another version; \
-                     delete this file to start again"
-                        .into(),
-                ));
-            }
-            // A kill may have cut off the last line; that pair is estimated again.
-            done.extend(
-                lines.map_while(|line| serde_json::from_str::<((usize, usize), Pair)>(&line).ok()),
-            );
-        }
-        // The complete lines are written again, because nothing may follow an incomplete line.
-        let mut text = serde_json::to_string(heading).map_err(|error| fail(error.to_string()))?;
-        for entry in &done {
-            let line = serde_json::to_string(&entry).map_err(|error| fail(error.to_string()))?;
-            text.push('\n');
-            text.push_str(&line);
-        }
-        text.push('\n');
-        write_whole(&path, |file| file.write_all(text.as_bytes()))?;
-        let file =
-            OpenOptions::new().append(true).open(&path).map_err(|error| fail(error.to_string()))?;
-        Ok(Journal { file, done })
+/// Opens the journal of a matrix. A journal of an earlier run is continued only if that was asked for.
+fn open_journal(
+    output: &Path,
+    heading: &MatrixHeading,
+    resume: bool,
+) -> Result<MatrixJournal, Failure> {
+    let path = journal_path(output);
+    if path.exists() && !resume {
+        return Err(Failure::Usage(format!(
+            "{}: there is an unfinished run; continue it with --resume, or delete this file",
+            path.display()
+        )));
     }
-}
-
-/// Returns a CSV field, quoted if necessary.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_string()
-    }
+    Ok(MatrixJournal::open_with_heading(&path, heading)?)
 }
 
 fn write_output(
     path: &Path,
     extension: &str,
-    pairs: &[Pair],
+    pairs: &[PairEstimate],
     names: &[String],
     plan: &EstimatePlan,
     seconds: f64,
@@ -274,33 +219,18 @@ fn write_output(
             .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
         return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
     }
-    let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
     Ok(write_whole(path, |file| {
-        writeln!(file, "x,y,mi_nats,ci_low,ci_high,p_value,p_adjusted,n_rows,reliability,problem")?;
-        for pair in pairs {
-            writeln!(
-                file,
-                "{},{},{},{},{},{},{},{},{},{}",
-                field(&pair.x),
-                field(&pair.y),
-                number(pair.mi_nats),
-                number(pair.ci_low),
-                number(pair.ci_high),
-                number(pair.p_value),
-                number(pair.p_adjusted),
-                pair.n_rows,
-                pair.reliability.as_deref().unwrap_or_default(),
-                field(pair.problem.as_deref().unwrap_or_default())
-            )?;
-        }
-        Ok(())
+        let mut table = csv::Writer::from_writer(file);
+        pairs.iter().try_for_each(|pair| table.serialize(pair))?;
+        table.flush()
     })?)
 }
 
 /// Prints the strongest pairs.
-fn print_top(pairs: &[Pair], seconds: f64) -> Outcome {
+fn print_top(pairs: &[PairEstimate], seconds: f64) -> Outcome {
     const MAX_SHOWN: usize = 10;
-    let mut found: Vec<&Pair> = pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
+    let mut found: Vec<&PairEstimate> =
+        pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
     found.sort_by(|a, b| b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal));
     let mut out = std::io::stdout().lock();
     let dependent = found.iter().filter(|pair| pair.p_adjusted.is_some_and(|p| p <= 0.05)).count();

@@ -1,10 +1,12 @@
-//! One file a command.
+//! The commands, each in a file of its own, and what they share.
 
 pub mod apply;
 pub mod bench;
+pub mod completions;
 pub mod devices;
 pub mod estimate;
 pub mod list;
+pub mod man;
 pub mod matrix;
 pub mod reproduce;
 pub mod sample;
@@ -13,10 +15,9 @@ pub mod suite;
 
 use crate::args::{Estimation, Reading};
 use crate::failure::Failure;
-use fdime::data::{self, ConstantColumns, MissingRows, check_writable, write_whole};
-use fdime::engine::engine_named;
+use fdime::data::{self, check_writable, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, Progress};
-use fdime::{Activation, CriticPlan, Engine};
+use fdime::{Activation, DeviceChoice, Engine, Precision};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -24,31 +25,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Hidden widths from `256,256` or a preset's name.
-fn parse_hidden(text: &str) -> Result<Vec<usize>, Failure> {
-    if let Some((_, widths)) = CriticPlan::PRESETS.iter().find(|(name, _)| *name == text) {
-        return Ok(widths.to_vec());
-    }
-    text.split(',')
-        .map(|width| width.trim().parse::<usize>().ok().filter(|width| *width > 0))
-        .collect::<Option<Vec<usize>>>()
-        .ok_or_else(|| {
-            let presets = CriticPlan::PRESETS.map(|(name, _)| name).join(" or ");
-            Failure::Usage(format!(
-                "--hidden {text}: write positive widths such as 256,256, or a preset: {presets}"
-            ))
-        })
-}
-
-/// What `--device` and `--precision` stand for on this machine.
+/// Returns the engine for `--device` and `--precision` on this machine.
 fn engine(
-    device: &str,
-    precision: Option<&str>,
+    device: DeviceChoice,
+    precision: Option<Precision>,
     threads: usize,
     activation: Activation,
 ) -> Result<Box<dyn Engine>, Failure> {
     let notice = |text: &str| eprintln!("note: {text}");
-    Ok(engine_named(device, precision, threads, activation, notice)?)
+    Ok(device.engine(precision, threads, activation, notice)?)
 }
 
 /// Prints JSON to stdout.
@@ -58,7 +43,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
 }
 
-/// A bar on stderr with the time left; it is not there when stderr is no terminal.
+/// Returns a bar on stderr with the remaining time; it is hidden if stderr is not a terminal.
 pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template(
@@ -69,20 +54,20 @@ pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     bar
 }
 
-/// A flag that Ctrl-C sets.
+/// Returns the flag that Ctrl-C sets.
 pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let flag = FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         let set = Arc::clone(&flag);
-        // Without a handler Ctrl-C still ends the process, only less politely.
+        // Without a handler Ctrl-C still ends the process, but without a message.
         let _ = ctrlc::set_handler(move || set.store(true, Ordering::Relaxed));
         flag
     });
     Arc::clone(flag)
 }
 
-/// Ends an estimate at Ctrl-C, and shows nothing.
+/// Ends an estimate on Ctrl-C, without showing progress.
 struct Interruptible(Arc<AtomicBool>);
 
 impl Progress for Interruptible {
@@ -96,7 +81,7 @@ impl Progress for Interruptible {
     }
 }
 
-/// Shows an estimate's progress, and ends it at Ctrl-C.
+/// Shows the progress of an estimate, and ends it on Ctrl-C.
 struct Watch {
     bar: ProgressBar,
     interrupted: Interruptible,
@@ -129,58 +114,31 @@ impl Drop for Watch {
 }
 
 impl Estimation {
-    /// The plan that the flags describe.
-    fn plan(&self, default_effort: Effort) -> Result<EstimatePlan, Failure> {
-        let effort = match &self.effort {
-            Some(effort) => effort.parse()?,
-            None => default_effort,
-        };
-        let mut plan = EstimatePlan::new(self.estimator.parse()?, effort);
+    /// Returns the plan that the flags describe.
+    fn plan(&self, default_effort: Effort) -> EstimatePlan {
+        let effort = self.effort.unwrap_or(default_effort);
+        let mut plan = EstimatePlan::new(self.estimator.clone(), effort);
         plan.folds = self.folds;
         plan.permutations = self.permutations;
         plan.seed = self.seed;
-        Ok(plan)
-    }
-
-    /// Runs `work` on the threads asked for.
-    fn on_threads<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads)
-            .build()
-            .map_err(|error| Failure::Usage(format!("--threads {}: {error}", self.threads)))?;
-        Ok(pool.install(work))
+        plan
     }
 }
 
 impl Reading {
-    /// What the flags say.
-    fn parse(&self) -> Result<data::Reading<'_>, Failure> {
-        let constant = match self.constant.as_str() {
-            "drop" => ConstantColumns::Drop,
-            "error" => ConstantColumns::Refuse,
-            other => {
-                return Err(Failure::Usage(format!("--constant {other}: write drop or error")));
-            }
-        };
-        Ok(data::Reading {
+    /// Returns the library's options for reading a table.
+    fn options(&self) -> data::Reading<'_> {
+        data::Reading {
             discrete: self.discrete.as_deref(),
             numeric: self.numeric.as_deref(),
-            missing: missing_rows(&self.missing)?,
-            constant,
-        })
+            missing: self.missing,
+            constant: self.constant,
+        }
     }
 }
 
-/// What `--missing` says.
-fn missing_rows(text: &str) -> Result<MissingRows, Failure> {
-    match text {
-        "drop" => Ok(MissingRows::Drop),
-        "error" => Ok(MissingRows::Refuse),
-        _ => Err(Failure::Usage(format!("--missing {text}: write drop or error"))),
-    }
-}
-
-/// Refuses outputs that could not be written, that are the input, or that are each other.
+/// Checks that the outputs can be written, and that each is another file than the input and the
+/// other outputs.
 fn check_outputs<'a>(
     input: &Path,
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
@@ -191,7 +149,7 @@ fn check_outputs<'a>(
         check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
         let special = path.exists() && !path.is_file();
         if !special && taken.contains(&resolved(path)) {
-            let message = "it is the input, or another output; name another file";
+            let message = "it is the input or another output; choose another file";
             return Err(Failure::Usage(format!("{}: {message}", path.display())));
         }
         taken.push(resolved(path));
@@ -199,7 +157,7 @@ fn check_outputs<'a>(
     Ok(())
 }
 
-/// Writes one value for every row of the input; rows that were dropped have none.
+/// Writes one line for each row of the input, without a value for rows that were dropped.
 fn write_pointwise(
     path: &Path,
     values: &[f64],

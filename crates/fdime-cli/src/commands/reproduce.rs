@@ -8,7 +8,7 @@ use crate::reproduce::jobs::{Job, Log};
 use crate::reproduce::publish::{Report, ReportedRecipe, Section};
 use crate::reproduce::recipe::Recipe;
 use crate::reproduce::runner::Runner;
-use fdime::{Activation, CpuEngine};
+use fdime::Activation;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -79,14 +79,13 @@ fn run_pending<'a>(
     if pending.is_empty() {
         return Ok((log, Vec::new()));
     }
-    let threads = CpuEngine::new(args.threads).threads();
-    let engine = engine(&args.device, args.precision.as_deref(), args.threads, Activation::Relu)?;
-    let cost = Cost::estimate(&pending, &*engine, threads)?;
+    let engine = engine(args.device, args.precision, args.threads, Activation::Relu)?;
+    let cost = Cost::estimate(&pending, &*engine)?;
     match finished {
         0 => eprintln!("{cost}"),
         finished => eprintln!("{cost}; {finished} are there already"),
     }
-    Runner { engine: &*engine, threads, images }.run(&pending, log)
+    Runner { engine: &*engine, images }.run(&pending, log)
 }
 
 fn print_verdicts(report: &Report, verbose: bool) -> Outcome {

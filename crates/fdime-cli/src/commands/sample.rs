@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
 use fdime::data::{Table, check_writable, write_csv, write_npy, write_npz};
 use fdime::random::{Purpose, stream};
-use fdime::{Level, PairSource, Parameter, ScenarioPlan};
+use fdime::{PairSource, Parameter, ScenarioPlan};
 use std::io::Write;
 
 /// This command draws from one level and takes its scenario without a flag.
@@ -22,15 +22,9 @@ pub fn run(args: &Sample) -> Outcome {
     if args.rows == 0 {
         return Err(Failure::Usage("--rows 0: at least one row".into()));
     }
-    let level: Level = args.level.parse().map_err(|error| match error {
-        fdime::Error::InvalidParameter { value, .. } => {
-            Failure::Usage(format!("--level {value}: write a number (nats), rho=R, eps=E or df=V"))
-        }
-        error => Failure::new(error, &FLAGS),
-    })?;
     check_writable(&args.output)?;
     let scenario = ScenarioPlan::new(&args.scenario, args.dim)
-        .and_then(|plan| plan.at(level))
+        .and_then(|plan| plan.at(args.level))
         .map_err(|error| Failure::new(error, &FLAGS))?;
     let (x_dim, y_dim) = scenario.dims();
     let mut rng = stream(args.seed, Purpose::Data, 0, 0);

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use fdime::data::glob_matches;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
 use fdime::random::{Purpose, stream};
-use fdime::{SuiteTask, bmi_suite};
+use fdime::{CpuEngine, SuiteTask, bmi_suite};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
@@ -73,7 +73,7 @@ pub fn run(args: &Suite) -> Outcome {
     if args.suite != "bmi" {
         return Err(Failure::Usage(format!("SUITE {}: there is one suite, bmi", args.suite)));
     }
-    let plan = args.estimation.plan(Effort::Default)?;
+    let plan = args.estimation.plan(Effort::Default);
     plan.check(args.rows)?;
     let mut tasks = bmi_suite()?;
     if let Some(glob) = &args.tasks {
@@ -90,6 +90,7 @@ pub fn run(args: &Suite) -> Outcome {
     if !args.json {
         writeln!(out, "{header}")?;
     }
+    let engine = CpuEngine::new(args.estimation.threads);
     let start = Instant::now();
     let mut rows = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
@@ -98,7 +99,7 @@ pub fn run(args: &Suite) -> Outcome {
         let (x, y) = scenario.table(&mut rng, args.rows);
         let task_start = Instant::now();
         let watch = Watch::new(&format!("{} ({} of {})", task.name, index + 1, tasks.len()));
-        let result = args.estimation.on_threads(|| estimate(&x, &y, &plan, &watch))??;
+        let result = estimate(&x, &y, &plan, &engine, &watch)?;
         drop(watch);
         let seconds = task_start.elapsed().as_secs_f64();
         let row = Row::new(task, scenario.mutual_information().0, &result, seconds);

@@ -1,22 +1,24 @@
-//! The report of an estimate: one HTML file that needs nothing else.
+//! The report of an estimate: one HTML file without links to other files.
 
-use super::figure::{Figure, padded, range};
-use super::svg::escape;
 use crate::flags::FLAGS;
+use crate::plot::marks::{Bars, Dot, Line, Points, Rule};
+use crate::plot::{self, Axis, Dash, Gradient, Ink, Key, Margins, Panel, Stroke};
 use fdime::Nats;
 use fdime::data::{Column, Values};
-use fdime::estimate::{CurvePoint, Estimate, EstimateReport, Reliability, format_p_value};
-use std::fmt::Write;
+use fdime::estimate::{Estimate, EstimateReport, Reliability, format_p_value};
+use fdime::train::CurvePoint;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// The most points of the data that are drawn.
-const MOST_POINTS: usize = 2000;
+/// The number of rows that are drawn.
+const MAX_POINTS: usize = 2000;
+/// The number of columns of x and of y that are considered for the scatter plot.
+const MAX_COLUMNS: usize = 30;
 
 const STYLE: &str = "\
-:root{--back:#fff;--card:#f7f8fa;--text:#1f2430;--soft:#5b6472;--line:#e3e6eb;--bar:#7aa7e9;\
---train:#9aa3b2;--valid:#1d4ed8;--mark:#c2410c;--good:#15803d;--fair:#a16207;--doubtful:#b91c1c}\
+:root{--back:#fff;--card:#f7f8fa;--text:#1f2430;--soft:#5b6472;--line:#e3e6eb;\
+--good:#15803d;--fair:#a16207;--doubtful:#b91c1c}\
 @media(prefers-color-scheme:dark){:root{--back:#14171c;--card:#1c2027;--text:#e5e7eb;\
---soft:#a3abb8;--line:#333a45;--bar:#4a7fd0;--train:#6b7482;--valid:#8ab4ff;--mark:#fb923c;\
---good:#4ade80;--fair:#facc15;--doubtful:#f87171}}\
+--soft:#a3abb8;--line:#333a45;--good:#4ade80;--fair:#facc15;--doubtful:#f87171}}\
 *{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--text);\
 font:15px/1.5 system-ui,sans-serif}main{max-width:1020px;margin:0 auto;padding:24px 20px 60px}\
 h1{font-size:22px;margin:0 0 4px;overflow-wrap:anywhere}h2{font-size:16px;margin:0 0 6px}\
@@ -27,74 +29,86 @@ min-width:0}.number{font-size:34px;font-weight:650}.good{color:var(--good)}.fair
 .doubtful{color:var(--doubtful)}table{border-collapse:collapse;width:100%;font-size:13px}\
 th,td{text-align:left;padding:3px 8px 3px 0;border-bottom:1px solid var(--line)}\
 td{overflow-wrap:anywhere}th{white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
-svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}\
-.grid{stroke:var(--line)}.axis{stroke:var(--soft)}.bar{fill:var(--bar)}\
-.train{stroke:var(--train);fill:none;stroke-width:1.2}\
-.validation{stroke:var(--valid);fill:none;stroke-width:1.5}\
-.observed{stroke:var(--mark);stroke-width:2}.zero{stroke:var(--soft);stroke-dasharray:3 3}\
-.key{display:inline-block;width:22px;height:0;border-top:2px solid;vertical-align:middle;\
-margin-right:5px}pre{overflow:auto;font-size:12px;background:var(--card);padding:10px;\
+figure{margin:0}figure svg{width:100%;height:auto;display:block}\
+details,.next{margin-top:12px}pre{overflow:auto;font-size:12px;background:var(--card);padding:10px;\
 border:1px solid var(--line);border-radius:6px}ul{margin:6px 0;padding-left:20px}";
 
-/// The whole page.
+/// Returns the whole page.
 pub fn render(title: &str, report: &EstimateReport) -> String {
     let estimate = report.estimate;
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\">\
-         <title>{title}</title><style>{STYLE}</style></head><body><main>\
-         <h1>{title}</h1><p class=\"soft\">{}</p>",
-        escape(&report.sides()),
-        title = escape(title)
-    );
-    page.push_str("<div class=\"cards\">");
-    card(&mut page, "Estimate", &headline(report));
-    card(&mut page, "Reliability", &verdict(estimate));
-    page.push_str("</div><div class=\"cards\">");
-    card(&mut page, "Data, coloured by pointwise information", &data_view(report));
-    card(&mut page, "Pointwise information", &pointwise(estimate));
-    if let Some(test) = &estimate.independence {
-        let figure = {
-            let all = || test.null.iter().copied().chain([test.observed]);
-            let mut figure = Figure::histogram(&test.null, 40, padded(range(all())));
-            figure.mark("observed", test.observed, "observed");
-            figure.finish("null distribution", "mean log ratio (nats)", "pairings")
-        };
-        let text = format!(
-            "<p class=\"soft\">Mean log ratio of {} random pairings of x and y, against the \
-             observed one: p = {}.</p>{figure}",
-            test.null.len(),
-            format_p_value(test.p_value)
-        );
-        card(&mut page, "Test of independence", &text);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(plot::stylesheet())) (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    p.soft { (report.sides()) }
+                    div.cards {
+                        (card("Estimate", headline(report)))
+                        (card("Reliability", verdict(estimate)))
+                    }
+                    (figures(report))
+                    div.cards {
+                        (card("Folds", folds(estimate)))
+                        (card("Comparison", comparison(estimate)))
+                    }
+                    (footer(report))
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn figures(report: &EstimateReport) -> Markup {
+    let estimate = report.estimate;
+    let curves = || estimate.folds.iter().flat_map(|fold| &fold.members).map(|m| m.curve.len());
+    html! {
+        div.cards {
+            (card("Data, coloured by pointwise information", scatter_plot(report)))
+            (card("Pointwise information", pointwise(estimate)))
+            @if estimate.independence.is_some() {
+                (card("Test of independence", independence_test(estimate)))
+            }
+            @if curves().any(|length| length > 1) {
+                (card("Learning curves", learning_curves(estimate)))
+            }
+        }
     }
-    if estimate.folds.iter().any(|fold| fold.members.iter().any(|m| m.curve.len() > 1)) {
-        card(&mut page, "Learning curves", &learning_curves(estimate));
-    }
-    page.push_str("</div><div class=\"cards\">");
-    card(&mut page, "Folds", &folds(estimate));
-    card(&mut page, "Comparison", &comparison(estimate));
-    page.push_str("</div>");
+}
+
+fn footer(report: &EstimateReport) -> Markup {
     let plan = serde_json::to_string_pretty(report.plan).unwrap_or_default();
-    let _ = writeln!(
-        page,
-        "<details style=\"margin-top:16px\"><summary>The plan: everything that decides these numbers \
-         but the data</summary><pre>{}</pre></details>\
-         <p class=\"soft\">fdime {}, {:.1} s, seed {}</p></main></body></html>",
-        escape(&plan),
-        env!("CARGO_PKG_VERSION"),
-        report.seconds,
-        report.plan.seed
-    );
-    page
+    html! {
+        details {
+            summary { "The plan: everything that determines these numbers except the data" }
+            pre { (plan) }
+        }
+        p.soft {
+            "fdime " (env!("CARGO_PKG_VERSION")) ", " (format!("{:.1}", report.seconds))
+            " s, seed " (report.plan.seed)
+        }
+    }
 }
 
-fn card(page: &mut String, title: &str, body: &str) {
-    let _ = write!(page, "<section class=\"card\"><h2>{}</h2>{body}</section>", escape(title));
+fn card(title: &str, body: Markup) -> Markup {
+    html! { section.card { h2 { (title) } (body) } }
 }
 
-fn headline(report: &EstimateReport) -> String {
+/// Returns a panel as a figure of the page; a screen reader reads out the label.
+fn figure(label: &str, legend: &[Key], mut panel: Panel) -> Markup {
+    panel.margins = Margins { left: 52.0, right: 12.0, top: 12.0, bottom: 40.0 };
+    html! { figure { (plot::inline(&panel, legend, label, (460.0, 260.0))) } }
+}
+
+fn headline(report: &EstimateReport) -> Markup {
     let Estimate { mi, interval: (low, high), independence, .. } = report.estimate;
     let test = match independence {
         Some(test) if test.p_value <= 0.05 => {
@@ -105,152 +119,175 @@ fn headline(report: &EstimateReport) -> String {
     };
     let dropped = match report.table.n_dropped() {
         0 => String::new(),
-        dropped => format!(", {dropped} dropped for missing values"),
+        dropped => format!(", {dropped} dropped because of missing values"),
     };
     let both = |nats: &Nats| format!("{:.3} nats ({:.3} bits)", nats.0, nats.bits());
-    format!(
-        "<p class=\"number\">{:.3} nats</p><p>{:.3} bits; 95% interval {} to {}</p><p>{test}</p>\
-         <p class=\"soft\">{} rows{dropped}; estimator {}</p>",
-        mi.0,
-        mi.bits(),
-        both(low),
-        both(high),
-        report.table.kept.len(),
-        escape(&report.plan.method.to_string())
-    )
+    html! {
+        p.number { (format!("{:.3} nats", mi.0)) }
+        p { (format!("{:.3} bits; 95% interval {} to {}", mi.bits(), both(low), both(high))) }
+        p { (test) }
+        p.soft { (report.table.kept.len()) " rows" (dropped) "; estimator "
+            (report.plan.method.to_string()) }
+    }
 }
 
-fn verdict(estimate: &Estimate) -> String {
+fn verdict(estimate: &Estimate) -> Markup {
     let verdict = &estimate.verdict;
-    let words = match verdict.reliability {
-        Reliability::Good => "nothing speaks against it",
-        Reliability::Fair => "usable, with this in mind",
+    let meaning = match verdict.reliability {
+        Reliability::Good => "no warnings",
+        Reliability::Fair => "usable, with these warnings",
         Reliability::Doubtful => "do not rely on it",
     };
-    let mut text =
-        format!("<p class=\"number {0}\">{0}</p><p>{words}</p><ul>", verdict.reliability);
-    for reason in &verdict.reasons {
-        let _ = write!(
-            text,
-            "<li><span class=\"{}\">&#9679;</span> {}</li>",
-            reason.limits_to,
-            escape(&reason.message.render(&FLAGS))
-        );
+    let reliability = verdict.reliability.to_string();
+    html! {
+        p.number class=(reliability) { (reliability) }
+        p { (meaning) }
+        ul {
+            @for reason in &verdict.reasons {
+                li { span class=(reason.limits_to.to_string()) { "●" } " " (reason.message.render(&FLAGS)) }
+            }
+        }
     }
-    text + "</ul>"
 }
 
-fn pointwise(estimate: &Estimate) -> String {
+/// Returns the axes of a histogram with room for labels above the bars.
+fn histogram(values: &[f64], bins: usize, range: (f64, f64), names: (&str, &str)) -> Panel {
+    let margin = 0.05 * (range.1 - range.0);
+    let range = (range.0 - margin, range.1 + margin);
+    let bars = Bars::histogram(values, bins, range);
+    let y = Axis::linear(names.1, (0.0, 1.18 * bars.max().max(1.0)));
+    let mut panel = Panel::new("", Axis::linear(names.0, range), y);
+    panel.add(None, bars);
+    panel
+}
+
+fn pointwise(estimate: &Estimate) -> Markup {
     let mut sorted: Vec<f64> = estimate.pointwise.clone();
     sorted.sort_by(f64::total_cmp);
-    let quantile = |share: f64| {
-        sorted.get(((sorted.len() - 1) as f64 * share) as usize).copied().unwrap_or(0.0)
-    };
-    // The outermost values are gathered in the outermost bars, or they would be all one sees.
-    let (low, high) = (quantile(0.002), quantile(0.998));
-    let mut figure = Figure::histogram(&sorted, 60, padded((low, high)));
-    figure.mark("zero", 0.0, "");
-    figure.mark("observed", estimate.unclipped.0, "mean");
+    // A few extreme values, which count in the outermost bars, must not stretch the axis.
+    let mut panel = histogram(&sorted, 60, central_range(&sorted, 0.002), ("nats", "rows"));
+    panel.add(None, Rule::vertical(Stroke { ink: Ink::Muted, dash: Dash::Dashed }, 0.0, ""));
+    let mean = estimate.unclipped.0;
+    panel.add(None, Rule::vertical(Stroke::solid(Ink::Series(1)), mean, "mean"));
     let negative = sorted.iter().filter(|value| **value < 0.0).count();
-    format!(
-        "<p class=\"soft\">ln p(x,y)/(p(x)p(y)) of every row, by a critic that never saw it; \
-         {:.0}% are negative.</p>{}",
-        100.0 * negative as f64 / sorted.len().max(1) as f64,
-        figure.finish("histogram of pointwise information", "nats", "rows")
-    )
+    let share = 100.0 * negative as f64 / sorted.len().max(1) as f64;
+    html! {
+        p.soft {
+            "ln p(x,y)/(p(x)p(y)) of each row, by a critic that was trained without it; "
+            (format!("{share:.0}% are negative."))
+        }
+        (figure("histogram of pointwise information", &[], panel))
+    }
 }
 
-/// The training objective; a gap in the line where there is none.
-fn trained(point: &CurvePoint) -> f64 {
+fn independence_test(estimate: &Estimate) -> Markup {
+    let Some(test) = &estimate.independence else { return html! {} };
+    let range = plot::finite_range(test.null.iter().copied().chain([test.observed]));
+    let mut panel = histogram(&test.null, 40, range, ("mean log ratio (nats)", "pairings"));
+    panel.add(None, Rule::vertical(Stroke::solid(Ink::Series(1)), test.observed, "observed"));
+    html! {
+        p.soft {
+            "Mean log ratio of " (test.null.len()) " random pairings of x and y, and of the data: \
+             p = " (format_p_value(test.p_value)) "."
+        }
+        (figure("null distribution", &[], panel))
+    }
+}
+
+/// Returns the value of the training objective; not a number, which is a gap in the line, where it
+/// was not computed.
+fn training_value(point: &CurvePoint) -> f64 {
     point.train.unwrap_or(f64::NAN)
 }
 
-fn learning_curves(estimate: &Estimate) -> String {
-    let curves = || {
-        let members = estimate.folds.iter().flat_map(|fold| &fold.members);
-        members.filter(|member| member.weight > 0.0).map(|member| &member.curve)
+fn learning_curves(estimate: &Estimate) -> Markup {
+    let members = estimate.folds.iter().flat_map(|fold| &fold.members);
+    let curves: Vec<&Vec<CurvePoint>> =
+        members.filter(|member| member.weight > 0.0).map(|member| &member.curve).collect();
+    let points = || curves.iter().copied().flatten();
+    let steps = points().map(|point| point.step).max().unwrap_or(1) as f64;
+    let values = points().flat_map(|point| [training_value(point), point.validation]);
+    let y = Axis::fitted("objective", values, false);
+    let mut panel = Panel::new("", Axis::linear("training steps", (0.0, steps)), y);
+    let (training, validation) = (Stroke::solid(Ink::Muted), Stroke::solid(Ink::Series(0)));
+    let line = |stroke, curve: &[CurvePoint], value: fn(&CurvePoint) -> f64| {
+        let points = curve.iter().map(|point| (point.step as f64, value(point))).collect();
+        Line { stroke, points }
     };
-    let steps = curves().filter_map(|curve| curve.last()).map(|point| point.step).max();
-    let values = curves().flatten().flat_map(|point| [trained(point), point.validation]);
-    let mut figure = Figure::new((0.0, steps.unwrap_or(1) as f64), padded(range(values)));
-    for curve in curves() {
-        figure.line("train", curve.iter().map(|point| (point.step as f64, trained(point))));
-        figure.line("validation", curve.iter().map(|point| (point.step as f64, point.validation)));
+    for curve in &curves {
+        panel.add(None, line(training, curve, training_value));
+        panel.add(None, line(validation, curve, |point| point.validation));
     }
-    format!(
-        "<p class=\"soft\"><span class=\"key\" style=\"color:var(--train)\"></span>training \
-         &nbsp; <span class=\"key\" style=\"color:var(--valid)\"></span>validation; one pair of \
-         lines for each critic. Weights are taken from where validation is highest.</p>{}",
-        figure.finish("learning curves", "training steps", "objective")
-    )
+    let legend = [Key::new(training, "training"), Key::new(validation, "validation")];
+    html! {
+        p.soft {
+            "Two lines for each critic. Its weights are those of the step with the highest validation \
+             objective."
+        }
+        (figure("learning curves", &legend, panel))
+    }
 }
 
-fn folds(estimate: &Estimate) -> String {
+fn folds(estimate: &Estimate) -> Markup {
     if estimate.folds.is_empty() {
-        return "<p class=\"soft\">This method has no folds.</p>".into();
+        return html! { p.soft { "This method has no folds." } };
     }
-    let mut table = String::from(
-        "<table><tr><th>fold</th><th class=\"n\">rows</th><th class=\"n\">held out</th>\
-         <th class=\"n\">training</th><th>critics (weight, step)</th></tr>",
-    );
-    for (index, fold) in estimate.folds.iter().enumerate() {
-        let critics: Vec<String> = fold
-            .members
-            .iter()
-            .filter(|member| member.weight > 0.0)
-            .map(|m| format!("{} ({:.2}, {})", m.recipe, m.weight, m.step))
-            .collect();
-        let _ = write!(
-            table,
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.3}</td>\
-             <td class=\"n\">{:.3}</td><td>{}</td></tr>",
-            index + 1,
-            fold.rows.test,
-            fold.mi_nats,
-            fold.train_mi_nats,
-            escape(&critics.join(", "))
-        );
+    html! {
+        table {
+            tr {
+                th { "fold" } th.n { "rows" } th.n { "held out" } th.n { "training" }
+                th { "critics (weight, step)" }
+            }
+            @for (index, fold) in estimate.folds.iter().enumerate() {
+                @let used = fold.members.iter().filter(|member| member.weight > 0.0);
+                @let critics: Vec<String> = used
+                    .map(|m| format!("{} ({:.2}, {})", m.recipe, m.weight, m.step)).collect();
+                tr {
+                    td { (index + 1) } td.n { (fold.rows.test) }
+                    td.n { (format!("{:.3}", fold.mi_nats)) }
+                    td.n { (format!("{:.3}", fold.train_mi_nats)) }
+                    td { (critics.join(", ")) }
+                }
+            }
+        }
     }
-    table + "</table>"
 }
 
-fn comparison(estimate: &Estimate) -> String {
-    let mut table =
-        String::from("<table><tr><th>readout or method</th><th class=\"n\">nats</th></tr>");
-    let rows = [
+fn comparison(estimate: &Estimate) -> Markup {
+    let methods = [
         ("this estimate", Some(estimate.mi.0)),
         ("Donsker-Varadhan readout of the same critics", estimate.lower_bound.map(|mi| mi.0)),
         ("Gaussian copula", estimate.baselines.gaussian_copula_nats),
         ("KSG, nearest neighbours", estimate.baselines.ksg_nats),
     ];
-    for (name, value) in rows {
-        if let Some(value) = value {
-            let _ = write!(table, "<tr><td>{name}</td><td class=\"n\">{value:.3}</td></tr>");
+    html! {
+        table {
+            tr { th { "readout or method" } th.n { "nats" } }
+            @for (name, value) in methods {
+                @if let Some(value) = value {
+                    tr { td { (name) } td.n { (format!("{value:.3}")) } }
+                }
+            }
+        }
+        @if !estimate.race.is_empty() {
+            p.next {
+                "Recipes compared by their objective on validation rows (higher is better):"
+            }
+            table {
+                tr { th { "recipe" } th.n { "objective" } th {} }
+                @for entry in &estimate.race {
+                    tr {
+                        td { (entry.recipe) } td.n { (format!("{:.4}", entry.validation)) }
+                        td { @if entry.chosen { "chosen" } }
+                    }
+                }
+            }
         }
     }
-    table.push_str("</table>");
-    if !estimate.race.is_empty() {
-        table.push_str(
-            "<p style=\"margin-top:10px\">The race of recipes, by the objective on validation \
-             rows (higher is better):</p><table><tr><th>recipe</th>\
-             <th class=\"n\">objective</th><th></th></tr>",
-        );
-        for entry in &estimate.race {
-            let _ = write!(
-                table,
-                "<tr><td>{}</td><td class=\"n\">{:.4}</td><td>{}</td></tr>",
-                escape(&entry.recipe),
-                entry.validation,
-                if entry.chosen { "chosen" } else { "" }
-            );
-        }
-        table.push_str("</table>");
-    }
-    table
 }
 
-/// The values of a column as places on an axis; categories are spread a little.
-fn places(column: &Column, row: usize) -> f64 {
+/// Returns the coordinate of a row; categories are spread around their code.
+fn coordinate(column: &Column, row: usize) -> f64 {
     match &column.values {
         Values::Continuous(values) => values[row],
         Values::Discrete { codes, .. } => {
@@ -260,11 +297,12 @@ fn places(column: &Column, row: usize) -> f64 {
     }
 }
 
-/// The correlation of the ranks of two columns, over some rows.
+/// Returns the correlation of the ranks of two columns over some rows.
 fn rank_correlation(left: &Column, right: &Column, rows: &[usize]) -> f64 {
     let ranks = |column: &Column| -> Vec<f64> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by(|&a, &b| places(column, rows[a]).total_cmp(&places(column, rows[b])));
+        let key = |index: usize| coordinate(column, rows[index]);
+        order.sort_by(|&a, &b| key(a).total_cmp(&key(b)));
         let mut ranks = vec![0.0; rows.len()];
         for (rank, index) in order.into_iter().enumerate() {
             ranks[index] = rank as f64 - (rows.len() as f64 - 1.0) / 2.0;
@@ -276,65 +314,59 @@ fn rank_correlation(left: &Column, right: &Column, rows: &[usize]) -> f64 {
     dot(&left, &right) / (dot(&left, &left) * dot(&right, &right)).sqrt().max(1e-300)
 }
 
-/// Blue where a pair is more likely together than apart, red where it is less.
-fn colour(value: f64, scale: f64) -> String {
-    let share = (value / scale).clamp(-1.0, 1.0);
-    let (from, to) = (
-        [150.0, 156.0, 168.0],
-        if share > 0.0 { [59.0, 130.0, 246.0] } else { [239.0, 68.0, 68.0] },
-    );
-    let mix = |k: usize| (from[k] + (to[k] - from[k]) * share.abs()).round() as u8;
-    format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
+/// Returns the columns of x and y with the largest rank correlation; `None` if a side has none.
+fn most_correlated<'a>(
+    report: &EstimateReport<'a>,
+    rows: &[usize],
+) -> Option<(&'a Column, &'a Column)> {
+    let table = report.table;
+    let sides = table.x.iter().take(MAX_COLUMNS);
+    sides
+        .flat_map(|x| table.y.iter().take(MAX_COLUMNS).map(move |y| (x, y)))
+        .map(|(x, y)| (rank_correlation(x, y, rows).abs(), x, y))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, x, y)| (x, y))
 }
 
-/// The x and the y column that go together most, against each other.
-fn data_view(report: &EstimateReport) -> String {
-    let (table, estimate) = (report.table, report.estimate);
+/// Returns the range of sorted values without a share of them at either end; (0, 0) if there are
+/// none.
+fn central_range(sorted: &[f64], share: f64) -> (f64, f64) {
+    let Some(last) = sorted.len().checked_sub(1) else { return (0.0, 0.0) };
+    let cut = (last as f64 * share) as usize;
+    (sorted[cut], sorted[last - cut])
+}
+
+fn scatter_plot(report: &EstimateReport) -> Markup {
+    let (table, pointwise) = (report.table, &report.estimate.pointwise);
     let n = table.kept.len();
-    let step = n.div_ceil(MOST_POINTS).max(1);
-    let rows: Vec<usize> = (0..n).step_by(step).collect();
-    // Among many columns only the first of each side are looked at.
-    let pair = table
-        .x
-        .iter()
-        .take(30)
-        .flat_map(|x| table.y.iter().take(30).map(move |y| (x, y)))
-        .map(|(x, y)| (rank_correlation(x, y, &rows).abs(), x, y))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((_, x, y)) = pair else { return String::new() };
-    let mut sizes: Vec<f64> = rows.iter().map(|&row| estimate.pointwise[row].abs()).collect();
+    let rows: Vec<usize> = (0..n).step_by(n.div_ceil(MAX_POINTS).max(1)).collect();
+    let Some((x, y)) = most_correlated(report, &rows) else { return html! {} };
+    let mut sizes: Vec<f64> = rows.iter().map(|&row| pointwise[row].abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let scale = sizes[(sizes.len() - 1) * 9 / 10].max(1e-3);
-    // A few far values must not squeeze all others into a corner.
-    let middle = |column: &Column| {
-        let mut values: Vec<f64> = rows.iter().map(|&row| places(column, row)).collect();
+    // A few extreme values must not squeeze all others into a corner.
+    let axis = |column: &Column| {
+        let mut values: Vec<f64> = rows.iter().map(|&row| coordinate(column, row)).collect();
         values.sort_by(f64::total_cmp);
-        let last = values.len() - 1;
-        padded((values[last / 200], values[last - last / 200]))
+        let (low, high) = central_range(&values, 0.005);
+        Axis::fitted(&column.name, [low, high], false)
     };
-    let mut figure = Figure::new(middle(x), middle(y));
-    for &row in &rows {
-        let within = |value: f64, scale: &super::svg::Scale| {
-            scale.at(value.clamp(scale.data.0, scale.data.1))
-        };
-        let at = (within(places(x, row), &figure.x), within(places(y, row), &figure.y));
-        figure.draw(format_args!(
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2\" fill=\"{}\" fill-opacity=\".75\"/>",
-            at.0,
-            at.1,
-            colour(estimate.pointwise[row], scale)
-        ));
+    let dots = rows.iter().map(|&row| Dot {
+        colour: Some(Gradient::SIGN.colour(0.5 + 0.5 * pointwise[row] / scale)),
+        ..Dot::new(coordinate(x, row), coordinate(y, row))
+    });
+    let mut panel = Panel::new("", axis(x), axis(y));
+    panel.add(None, Points { radius: 2.0, ink: Ink::Muted, dots: dots.collect() });
+    html! {
+        p.soft {
+            @if table.x.len() * table.y.len() > 1 {
+                "The two columns with the largest rank correlation. "
+            }
+            span style={ "color:" (Gradient::SIGN.colour(1.0)) } { "Blue" }
+            ": more likely together than if x and y were independent; "
+            span style={ "color:" (Gradient::SIGN.colour(0.0)) } { "red" }
+            (format!(": less. Full colour at {scale:.2} nats; {} of {n} rows.", rows.len()))
+        }
+        (figure("data coloured by pointwise information", &[], panel))
     }
-    let chosen = if table.x.len() * table.y.len() > 1 {
-        "The two columns with the largest rank correlation. "
-    } else {
-        ""
-    };
-    format!(
-        "<p class=\"soft\">{chosen}<span style=\"color:#3b82f6\">Blue</span>: more likely together \
-         than apart; <span style=\"color:#ef4444\">red</span>: less. Full colour at {scale:.2} nats; \
-         {} of {n} rows.</p>{}",
-        rows.len(),
-        figure.finish("data coloured by pointwise information", &x.name, &y.name)
-    )
 }

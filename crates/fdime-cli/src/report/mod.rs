@@ -1,10 +1,8 @@
-//! What runs look like: tables, plots and reports.
+//! Figures and pages made from results.
 
 pub mod chart;
 pub mod estimate;
-pub mod figure;
 pub mod heat_map;
 pub mod staircase;
-pub mod svg;
 
-pub use svg::shortened;
+pub use crate::plot::shortened;

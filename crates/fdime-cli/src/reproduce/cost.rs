@@ -1,8 +1,10 @@
 //! Which jobs remain to be run, and how long they will take.
 
-use super::jobs::{Job, Log, is_njee};
-use fdime::train::{Setup, Trainer};
-use fdime::{CpuEngine, CriticKind, CriticPlan, Engine, Level, PairSource, RunPlan, ScenarioPlan};
+use super::jobs::{Job, Log};
+use fdime::train::Trainer;
+use fdime::{
+    BatchSource, CriticKind, CriticPlan, Device, Engine, Estimator, Level, RunPlan, ScenarioPlan,
+};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -46,21 +48,18 @@ impl PendingJob {
 
 /// Returns the floating-point operations of a step. `known` caches them by the shape of the network.
 fn step_operations(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<f64> {
-    let (setup, dims) = match job {
+    let (training, dims) = match job {
         Job::Staircase { plan, .. } | Job::Time { plan, .. } => {
-            (Setup::from(plan), plan.scenario.at(plan.schedule.levels[0])?.dims())
+            (&plan.training, plan.staircase()?.dims())
         }
-        Job::Images { plan, .. } => {
-            let size = plan.view.channels() * plan.critic.side * plan.critic.side;
-            (plan.setup(), (size, size))
-        }
+        Job::Images { plan, .. } => (&plan.training, plan.dims()),
     };
-    let njee = is_njee(setup.estimator);
-    let shape = format!("{:?} {} {} {dims:?} {njee}", setup.critic, setup.pairing, setup.batch);
+    let network = training.learner.critic().map(|learner| (&learner.critic, learner.pairing));
+    let shape = format!("{network:?} {} {dims:?}", training.batch);
     if let Some(operations) = known.get(&shape) {
         return Ok(*operations);
     }
-    let operations = Trainer::new(&setup, dims, 1)?.operations();
+    let operations = Trainer::new(training, dims, 1)?.operations();
     known.insert(shape, operations);
     Ok(operations)
 }
@@ -76,16 +75,12 @@ pub struct Cost {
 impl Cost {
     /// Estimates the cost of running jobs on this engine. Jobs on the CPU make it measure the speed
     /// of the machine, which takes a fraction of a second.
-    pub fn estimate(
-        jobs: &[PendingJob],
-        engine: &dyn Engine,
-        threads: usize,
-    ) -> fdime::Result<Self> {
+    pub fn estimate(jobs: &[PendingJob], engine: &dyn Engine) -> fdime::Result<Self> {
         let (mut seconds, mut cpu_operations, mut gpu_shapes) = (0.0, 0.0, Vec::new());
         for pending in jobs {
             let (steps, operations) = (pending.job.steps(), pending.total_operations());
             match &pending.job {
-                Job::Staircase { plan, .. } if engine.device(plan) != CpuEngine::DEVICE => {
+                Job::Staircase { plan, .. } if engine.device_of(plan)? != Device::Cpu => {
                     seconds += operations / GPU_SPEED;
                     // Runs of the same shape train together.
                     let shape = (pending.step_operations.to_bits(), steps);
@@ -99,7 +94,7 @@ impl Cost {
             }
         }
         if cpu_operations > 0.0 {
-            seconds += cpu_operations / cpu_speed(threads)?;
+            seconds += cpu_operations / cpu_speed(engine.threads())?;
         }
         Ok(Cost {
             runs: jobs.len(),
@@ -131,14 +126,16 @@ fn duration(seconds: f64) -> String {
 /// Measures how many operations per second a typical training step achieves on this machine's cores.
 fn cpu_speed(threads: usize) -> fdime::Result<f64> {
     let critic = CriticPlan::new(CriticKind::Deranged, &[256, 256]);
-    let mut plan = RunPlan::new(ScenarioPlan::new("gaussian", 20)?, "gan-dime".parse()?, critic);
-    plan.batch = 512;
+    let mut plan =
+        RunPlan::new(ScenarioPlan::new("gaussian", 20)?, "gan-dime".parse::<Estimator>()?, critic);
+    plan.training.batch = 512;
     plan.schedule.levels = vec![Level::Mi(2.0)];
-    let scenario = plan.scenario.at(Level::Mi(2.0))?;
-    let mut trainer = Trainer::of_plan(&plan, threads)?;
+    let staircase = plan.staircase()?;
+    let mut batches = staircase.open();
+    let mut trainer = Trainer::new(&plan.training, staircase.dims(), threads)?;
     let (start, mut steps) = (Instant::now(), 0.0);
     while steps < 3.0 || start.elapsed() < Duration::from_millis(300) {
-        trainer.step(&scenario)?;
+        trainer.step(&mut *batches)?;
         steps += 1.0;
     }
     Ok(steps * trainer.operations() / start.elapsed().as_secs_f64())

@@ -1,110 +1,114 @@
-//! The picture of a recipe.
+//! The figures of recipes.
 
 use super::claims::lemma_variance;
 use super::paper::{Cell, Statistic};
 use super::recipe::{Figure, Recipe};
-use super::results::{LevelResult, ROUNDING, Results, StaircaseResult, label};
+use super::results::{
+    LevelResult, Measured, ROUNDING, Ratios, Results, StaircaseResult, TimeResult, label,
+};
 use crate::report::chart::{Chart, Panel, Point, Series, Shape};
 use crate::report::staircase::{self, Line};
-use fdime::consistency::View;
+use crate::reproduce::consistency::View;
 use fdime::{Pairing, RunPlan};
 
-/// Steps of the paper's staircase, which times are given for.
+/// The steps of the paper's staircase, for which times are reported.
 pub const STAIRCASE_STEPS: f64 = 20_000.0;
 
-/// The figure as SVG; nothing if there is none, or nothing to draw.
+/// Returns the figure as an SVG file; `None` if the recipe has none or its runs are missing.
 pub fn draw(recipe: &Recipe, results: &Results, cells: &[Cell]) -> Option<String> {
-    match recipe.figure {
-        Figure::Stairs => stairs(recipe, results),
-        Figure::Bars => bars(recipe, results, cells, &Statistic::ALL),
-        Figure::VarianceBars => bars(recipe, results, cells, &[Statistic::Variance]),
-        Figure::VarianceAgainstN => variance_against_n(recipe, results),
-        Figure::Time => time(recipe, results),
-        Figure::Consistency => consistency(recipe, results),
-        Figure::Grades => None,
+    let panels = match recipe.figure {
+        Figure::Stairs => {
+            let panels = stairs(results);
+            return (!panels.is_empty()).then(|| staircase::render(&panels, &recipe.title));
+        }
+        Figure::Bars => bars(results, cells, &Statistic::ALL),
+        Figure::VarianceBars => bars(results, cells, &[Statistic::Variance]),
+        Figure::VarianceAgainstN => variance_against_n(results),
+        Figure::Time => {
+            [Against::N, Against::D].into_iter().filter_map(|axis| time(results, axis)).collect()
+        }
+        Figure::Consistency => consistency(results),
+        Figure::Grades => Vec::new(),
+    };
+    let title = recipe.title.clone();
+    (!panels.is_empty()).then(|| Chart { title, panels }.to_svg())
+}
+
+impl Point {
+    fn measured(x: f64, Measured { value, spread }: Measured) -> Self {
+        Point { x, y: value, spread, paper: None }
     }
 }
 
-/// A panel for every scenario and estimator; critics and pairings are lines in it.
-fn stairs(recipe: &Recipe, results: &Results) -> Option<String> {
-    let mut panels: Vec<(String, staircase::Panel)> = Vec::new();
-    let scenarios = results.staircases.iter().map(|s| s.plan.scenario.name.to_string());
-    let several = scenarios.clone().any(|name| Some(name) != scenarios.clone().next());
-    for staircase in &results.staircases {
-        let run = staircase.runs.first()?;
-        let label = staircase.label();
-        let hint = |level: &LevelResult| {
-            format!(
-                "{label}, true MI {:.3}: mean {:.3}, variance {:.4} (last {} iterations)",
-                level.true_mi, level.mean.value, level.variance.value, staircase.last
-            )
-        };
-        let line = Line {
-            label: label.clone(),
-            curve: run.curve,
-            hints: staircase.levels.iter().map(hint).collect(),
-        };
-        let title = match several {
-            true => format!("{}: {}", staircase.plan.scenario.name, staircase.estimator()),
-            false => staircase.estimator().to_string(),
-        };
-        match panels.iter_mut().find(|(known, _)| *known == title) {
-            Some((_, panel)) => panel.lines.push(line),
-            None => {
-                let batch = staircase.plan.batch;
-                let panel = staircase::Panel { title: title.clone(), batch, lines: vec![line] };
-                panels.push((title, panel));
-            }
+/// Returns the values without those that occurred before, in the order of their first occurrence.
+fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
         }
     }
-    // Scenarios one after the other.
-    let order = |title: &str| {
-        let scenario = title.split(':').next().unwrap_or_default();
-        scenarios.clone().position(|name| name == scenario)
-    };
-    panels.sort_by_key(|(title, _)| order(title));
-    let panels: Vec<staircase::Panel> = panels.into_iter().map(|(_, panel)| panel).collect();
-    Some(staircase::render(&panels, &recipe.title))
+    distinct
 }
 
-/// A panel for every setting and statistic; estimators are bars, and the paper's values marks on them.
-fn bars(
-    recipe: &Recipe,
-    results: &Results,
-    cells: &[Cell],
-    statistics: &[Statistic],
-) -> Option<String> {
-    results.staircases.first()?;
+/// Returns a panel for each scenario and estimator; critics and pairings are lines in it.
+fn stairs<'a>(results: &'a Results) -> Vec<staircase::Panel<'a>> {
+    let scenarios = distinct(results.staircases.iter().map(|s| s.plan.scenario.name.to_string()));
     let mut panels = Vec::new();
-    for statistic in statistics {
-        let series = results.staircases.iter().map(|staircase| Series {
-            name: staircase.estimator().to_string(),
-            theory: false,
-            points: staircase
-                .levels
-                .iter()
-                .map(|level| {
-                    let measured = level.statistic(*statistic);
-                    Point {
-                        x: level.true_mi,
-                        y: measured.value,
-                        spread: measured.spread,
-                        paper: paper_value(cells, staircase, *statistic, level.true_mi),
-                    }
-                })
-                .collect(),
-        });
-        panels.push(Panel {
-            title: statistic.name().to_string(),
-            x_name: "true MI (nats)".into(),
-            y_name: format!("{} (logarithmic)", statistic.name()),
-            logarithmic: (false, true),
-            include: vec![0.01],
-            shape: Shape::Bars,
-            series: series.collect(),
-        });
+    for scenario in &scenarios {
+        let of_scenario =
+            || results.staircases.iter().filter(|s| s.plan.scenario.name.to_string() == *scenario);
+        for estimator in distinct(of_scenario().map(StaircaseResult::estimator)) {
+            let shown: Vec<&StaircaseResult> =
+                of_scenario().filter(|s| s.estimator() == estimator).collect();
+            let title = match scenarios.len() {
+                1 => estimator.to_string(),
+                _ => format!("{scenario}: {estimator}"),
+            };
+            let batch = shown.first().map_or(0, |staircase| staircase.plan.training.batch);
+            let lines = shown.into_iter().filter_map(line).collect();
+            panels.push(staircase::Panel { title, batch, lines });
+        }
     }
-    Some(Chart { title: recipe.title.clone(), panels }.render())
+    panels
+}
+
+/// Returns the line of the first run; `None` without runs.
+fn line<'a>(staircase: &'a StaircaseResult) -> Option<Line<'a>> {
+    let label = staircase.label();
+    let hint = |level: &LevelResult| {
+        format!(
+            "{label}, true MI {:.3}: mean {:.3}, variance {:.4} (last {} iterations)",
+            level.true_mi, level.mean.value, level.variance.value, staircase.last
+        )
+    };
+    let hints = staircase.levels.iter().map(hint).collect();
+    Some(Line { curve: staircase.runs.first()?.curve, hints, label })
+}
+
+/// Returns a panel for each statistic; estimators are bars, with the paper's values marked on them.
+fn bars(results: &Results, cells: &[Cell], statistics: &[Statistic]) -> Vec<Panel> {
+    if results.staircases.is_empty() {
+        return Vec::new();
+    }
+    let series = |statistic: Statistic, staircase: &StaircaseResult| {
+        let points = staircase.levels.iter().map(|level| Point {
+            paper: paper_value(cells, staircase, statistic, level.true_mi),
+            ..Point::measured(level.true_mi, level.statistic(statistic))
+        });
+        let name = staircase.estimator().to_string();
+        Series { name, points: points.collect(), theory: false }
+    };
+    let panel = |statistic: &Statistic| Panel {
+        title: statistic.name().to_string(),
+        x_name: "true MI (nats)".into(),
+        y_name: format!("{} (logarithmic)", statistic.name()),
+        logarithmic: (false, true),
+        include: vec![0.01],
+        shape: Shape::Bars,
+        series: results.staircases.iter().map(|s| series(*statistic, s)).collect(),
+    };
+    statistics.iter().map(panel).collect()
 }
 
 fn paper_value(
@@ -118,181 +122,144 @@ fn paper_value(
         .find(|cell| {
             cell.estimator == staircase.estimator()
                 && cell.dim == staircase.plan.scenario.dim
-                && cell.batch == staircase.plan.batch
+                && cell.batch == staircase.plan.training.batch
                 && cell.statistic == statistic
                 && (cell.true_mi - true_mi).abs() < ROUNDING
         })
         .map(|cell| cell.value)
 }
 
-/// A panel for every level: the variance against N, and Lemma 4.2's value, which falls as 1/N.
-fn variance_against_n(recipe: &Recipe, results: &Results) -> Option<String> {
-    let levels: Vec<f64> =
-        results.staircases.first()?.levels.iter().map(|level| level.true_mi).collect();
-    let mut estimators: Vec<&str> = Vec::new();
-    for staircase in &results.staircases {
-        if !estimators.contains(&staircase.estimator()) {
-            estimators.push(staircase.estimator());
-        }
-    }
-    let mut panels = Vec::new();
-    for &mi in &levels {
-        let mut series = Vec::new();
-        for estimator in &estimators {
-            let mut points: Vec<Point> = results
-                .staircases_of(estimator)
-                .filter_map(|staircase| {
-                    let variance = staircase.at(mi)?.variance;
-                    let x = staircase.plan.batch as f64;
-                    Some(Point { x, y: variance.value, spread: variance.spread, paper: None })
-                })
-                .collect();
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            series.push(Series { name: estimator.to_string(), points, theory: false });
-        }
-        let mut sizes: Vec<usize> = results.staircases.iter().map(|s| s.plan.batch).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let dim = results.staircases.first()?.plan.scenario.dim;
-        series.push(Series {
+/// Returns a panel for each level: the variance against N, and the value of Lemma 4.2, which falls
+/// as 1/N.
+fn variance_against_n(results: &Results) -> Vec<Panel> {
+    let Some(first) = results.staircases.first() else { return Vec::new() };
+    let estimators = distinct(results.staircases.iter().map(StaircaseResult::estimator));
+    let mut sizes: Vec<usize> = results.staircases.iter().map(|s| s.plan.training.batch).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let measured = |estimator: &str, mi: f64| {
+        let points = results.staircases_of(estimator).filter_map(|staircase| {
+            Some(Point::measured(staircase.plan.training.batch as f64, staircase.at(mi)?.variance))
+        });
+        Series::measured(estimator.to_string(), points.collect())
+    };
+    let panel = |mi: f64| {
+        let dim = first.plan.scenario.dim;
+        let theory = Series {
             name: "Lemma 4.2, ~ 1/N".into(),
             points: sizes
                 .iter()
                 .map(|&n| Point::new(n as f64, lemma_variance(mi, dim, n)))
                 .collect(),
             theory: true,
-        });
-        panels.push(Panel {
+        };
+        let series = estimators.iter().map(|estimator| measured(estimator, mi));
+        Panel {
             title: format!("true MI {mi:.0}"),
             x_name: "batch size N".into(),
             y_name: "variance".into(),
             logarithmic: (true, true),
             include: Vec::new(),
             shape: Shape::Lines,
-            series,
-        });
-    }
-    Some(Chart { title: recipe.title.clone(), panels }.render())
+            series: series.chain([theory]).collect(),
+        }
+    };
+    first.levels.iter().map(|level| panel(level.true_mi)).collect()
 }
 
-/// What a time is of.
+impl Series {
+    /// Returns measured points in the order of x.
+    fn measured(name: String, mut points: Vec<Point>) -> Self {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Series { name, points, theory: false }
+    }
+}
+
+/// Returns the name of what was timed.
 pub fn time_name(plan: &RunPlan) -> String {
-    match plan.estimator.has_critic() {
-        true if plan.pairing == Pairing::Derangement => "deranged, random".into(),
-        true => label(plan),
-        false => plan.estimator.name().into(),
+    let learner = &plan.training.learner;
+    match learner.pairing() {
+        Some(Pairing::Derangement) => "deranged, random".into(),
+        Some(_) => label(plan),
+        None => learner.estimator_name().into(),
     }
 }
 
-/// The time of a whole staircase against N, and against d.
-fn time(recipe: &Recipe, results: &Results) -> Option<String> {
-    results.times.first()?;
-    let mut panels = Vec::new();
-    for against_n in [true, false] {
-        let mut series: Vec<Series> = Vec::new();
-        let fixed = |plan: &RunPlan| match against_n {
-            true => plan.scenario.dim,
-            false => plan.batch,
-        };
-        // The value held fixed: the one that most measurements have.
-        let mut counts: Vec<(usize, usize)> = Vec::new();
-        for time in &results.times {
-            match counts.iter_mut().find(|(value, _)| *value == fixed(time.plan)) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((fixed(time.plan), 1)),
-            }
-        }
-        let (held, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-        for time in results.times.iter().filter(|time| fixed(time.plan) == held) {
-            let x = if against_n { time.plan.batch } else { time.plan.scenario.dim } as f64;
-            let point = Point::new(x, time.median_ms * STAIRCASE_STEPS / 1e3);
-            let name = time_name(time.plan);
-            match series.iter_mut().find(|series| series.name == name) {
-                Some(series) => series.points.push(point),
-                None => series.push(Series { name, points: vec![point], theory: false }),
-            }
-        }
-        for series in &mut series {
-            series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        }
-        let (title, x_name) = match against_n {
-            true => (format!("d = {held}"), "batch size N"),
-            false => (format!("N = {held}"), "dimension d"),
-        };
-        panels.push(Panel {
-            title,
-            x_name: x_name.into(),
-            y_name: "seconds of a staircase".into(),
-            logarithmic: (true, true),
-            include: Vec::new(),
-            shape: Shape::Lines,
-            series,
-        });
-    }
-    Some(Chart { title: recipe.title.clone(), panels }.render())
+/// What times are drawn against; the other one is held fixed.
+#[derive(Clone, Copy)]
+enum Against {
+    N,
+    D,
 }
 
-/// The ratio that a recipe is about: the one of its last view.
+/// Returns the time of a whole staircase against the batch size or the dimension; `None` without
+/// measurements.
+fn time(results: &Results, against: Against) -> Option<Panel> {
+    let (varied, fixed, x_name): (fn(&RunPlan) -> usize, fn(&RunPlan) -> usize, _) = match against {
+        Against::N => (|plan| plan.training.batch, |plan| plan.scenario.dim, "batch size N"),
+        Against::D => (|plan| plan.scenario.dim, |plan| plan.training.batch, "dimension d"),
+    };
+    // The fixed value is the one with the most measurements, the last of equals.
+    let count = |value: &usize| results.times.iter().filter(|t| fixed(t.plan) == *value).count();
+    let held =
+        distinct(results.times.iter().map(|t| fixed(t.plan))).into_iter().max_by_key(count)?;
+    let shown = || results.times.iter().filter(|t| fixed(t.plan) == held);
+    let point = |time: &TimeResult| {
+        Point::new(varied(time.plan) as f64, time.median_ms * STAIRCASE_STEPS / 1e3)
+    };
+    let series = distinct(shown().map(|time| time_name(time.plan))).into_iter().map(|name| {
+        let points = shown().filter(|time| time_name(time.plan) == name).map(point).collect();
+        Series::measured(name, points)
+    });
+    let symbol = if let Against::N = against { "d" } else { "N" };
+    Some(Panel {
+        title: format!("{symbol} = {held}"),
+        x_name: x_name.into(),
+        y_name: "seconds of a staircase".into(),
+        logarithmic: (true, true),
+        include: Vec::new(),
+        shape: Shape::Lines,
+        series: series.collect(),
+    })
+}
+
+/// Returns the view whose ratio a recipe reports: the last one that is not of a single image.
 pub fn consistency_view(results: &Results) -> View {
     let mut views = results.images.iter().map(|result| result.plan.view);
     views.rfind(|view| *view != View::Single).unwrap_or(View::Single)
 }
 
-/// A panel for every data set: ratios against the visible rows.
-fn consistency(recipe: &Recipe, results: &Results) -> Option<String> {
+/// Returns a panel for each data set: ratios against the visible rows.
+fn consistency(results: &Results) -> Vec<Panel> {
     let view = consistency_view(results);
     let ratios = results.ratios(view);
-    let (wanted, name) = match view {
-        View::Single => (vec![0.0, 1.0], "I(X;Y) / I(X;X)"),
-        View::Processed => (vec![0.8, 1.2], "I([X,X];[Y,h(Y)]) / I(X;Y)"),
-        View::Pair => (vec![1.0, 2.1], "I([X,X'];[Y,Y']) / I(X;Y)"),
+    let (include, ideal, y_name) = match view {
+        View::Single => (vec![0.0, 1.0], None, "I(X;Y) / I(X;X)"),
+        View::Processed => (vec![0.8, 1.2], Some(1.0), "I([X,X];[Y,h(Y)]) / I(X;Y)"),
+        View::Pair => (vec![1.0, 2.1], Some(2.0), "I([X,X'];[Y,Y']) / I(X;Y)"),
     };
-    let ideal = match view {
-        View::Single => None,
-        View::Processed => Some(1.0),
-        View::Pair => Some(2.0),
+    let measured = |ratios: &Ratios| {
+        let points = ratios.by_rows.iter().map(|(rows, r)| Point::measured(*rows as f64, *r));
+        Series::measured(ratios.name(), points.collect())
     };
-    let mut sets: Vec<&str> = Vec::new();
-    for ratios in &ratios {
-        if !sets.contains(&ratios.images.as_str()) {
-            sets.push(&ratios.images);
-        }
-    }
-    let mut panels = Vec::new();
-    for set in sets {
-        let mut series: Vec<Series> = ratios
-            .iter()
-            .filter(|ratios| ratios.images == set)
-            .map(|ratios| {
-                let mut points: Vec<Point> = ratios
-                    .by_rows
-                    .iter()
-                    .map(|(rows, ratio)| Point {
-                        x: *rows as f64,
-                        y: ratio.value,
-                        spread: ratio.spread,
-                        paper: None,
-                    })
-                    .collect();
-                points.sort_by(|a, b| a.x.total_cmp(&b.x));
-                Series { name: ratios.name(), points, theory: false }
-            })
-            .collect();
+    let panel = |images: &str| {
+        let of_images = ratios.iter().filter(|ratios| ratios.images == images);
+        let mut series: Vec<Series> = of_images.map(measured).collect();
         if let Some(ideal) = ideal {
-            let ends = series.iter().flat_map(|s| s.points.iter().map(|point| point.x));
-            let (low, high) = ends.fold((f64::INFINITY, 0f64), |(a, b), x| (a.min(x), b.max(x)));
+            let xs = series.iter().flat_map(|s| s.points.iter().map(|point| point.x));
+            let (low, high) = crate::plot::finite_range(xs);
             let points = vec![Point::new(low, ideal), Point::new(high, ideal)];
             series.push(Series { name: "consistent".into(), points, theory: true });
         }
-        panels.push(Panel {
-            title: set.to_string(),
+        Panel {
+            title: images.to_string(),
             x_name: "visible rows t".into(),
-            y_name: name.into(),
+            y_name: y_name.into(),
             logarithmic: (false, false),
-            include: wanted.clone(),
+            include: include.clone(),
             shape: Shape::Lines,
             series,
-        });
-    }
-    (!panels.is_empty()).then(|| Chart { title: recipe.title.clone(), panels }.render())
+        }
+    };
+    distinct(ratios.iter().map(|ratios| ratios.images.as_str())).into_iter().map(panel).collect()
 }

@@ -1,11 +1,12 @@
 //! Groups of jobs: lists of parameters, of which every combination is run.
 
-use super::jobs::{Job, is_njee};
+use super::jobs::Job;
 use crate::failure::Failure;
-use fdime::consistency::{ConsistencyPlan, View};
+use crate::reproduce::consistency::{ConsistencyPlan, View};
+use fdime::train::{CriticLearner, Training};
 use fdime::{
-    Activation, AdamPlan, CriticKind, CriticPlan, Estimator, Pairing, RunPlan, ScenarioPlan,
-    Schedule, parse_levels,
+    Activation, AdamPlan, AnyEstimator, CriticKind, CriticPlan, LearnerPlan, Pairing, RunPlan,
+    ScenarioPlan, Schedule, parse_levels,
 };
 use serde::Deserialize;
 
@@ -17,7 +18,7 @@ pub struct StaircaseGroup {
     dims: Vec<usize>,
     batches: Vec<usize>,
     #[serde(deserialize_with = "estimators_by_name")]
-    estimators: Vec<Estimator>,
+    estimators: Vec<AnyEstimator>,
     critics: Vec<CriticKind>,
     /// An empty list means each critic's default.
     #[serde(default)]
@@ -41,7 +42,7 @@ pub struct ImageGroup {
     /// Numbers of visible rows.
     rows: Vec<usize>,
     #[serde(deserialize_with = "estimators_by_name")]
-    estimators: Vec<Estimator>,
+    estimators: Vec<AnyEstimator>,
     critic: CriticKind,
     pairing: Pairing,
     hidden: Vec<usize>,
@@ -66,7 +67,7 @@ pub struct TimeGroup {
     dims: Vec<usize>,
     batches: Vec<usize>,
     #[serde(deserialize_with = "estimators_by_name")]
-    estimators: Vec<Estimator>,
+    estimators: Vec<AnyEstimator>,
     critics: Vec<CriticKind>,
     /// An empty list means each critic's default.
     #[serde(default)]
@@ -84,44 +85,34 @@ fn one() -> usize {
 
 fn estimators_by_name<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
-) -> Result<Vec<Estimator>, D::Error> {
+) -> Result<Vec<AnyEstimator>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
     names.iter().map(|name| name.parse().map_err(serde::de::Error::custom)).collect()
-}
-
-/// An estimator with the critic that it trains.
-#[derive(Clone)]
-struct Learner {
-    estimator: Estimator,
-    critic: CriticPlan,
-    pairing: Pairing,
 }
 
 /// Returns every valid combination of estimator, critic and pairing. NJEE, which has no critic,
 /// occurs once.
 fn learners(
-    estimators: &[Estimator],
+    estimators: &[AnyEstimator],
     kinds: &[CriticKind],
     pairings: &[Pairing],
     hidden: &[usize],
     activation: Activation,
-) -> Vec<Learner> {
+) -> Vec<LearnerPlan> {
     let mut learners = Vec::new();
     for estimator in estimators {
-        let learner = |kind: CriticKind, pairing: Pairing| Learner {
-            estimator: estimator.clone(),
-            critic: CriticPlan { activation, ..CriticPlan::new(kind, hidden) },
-            pairing,
-        };
-        if is_njee(estimator) {
-            learners.push(learner(CriticKind::Joint, Pairing::AllPairs));
+        let critic = |kind| CriticPlan { activation, ..CriticPlan::new(kind, hidden) };
+        let Some(trained) = estimator.critic() else {
+            learners.push(LearnerPlan::new(estimator, &critic(CriticKind::Joint)));
             continue;
-        }
+        };
         for &kind in kinds {
             let default = [kind.default_pairing()];
             for &pairing in if pairings.is_empty() { &default } else { pairings } {
-                if kind.check_pairing(pairing).and(estimator.check_pairing(pairing)).is_ok() {
-                    learners.push(learner(kind, pairing));
+                if kind.check_pairing(pairing).and(trained.check_pairing(pairing)).is_ok() {
+                    let (estimator, critic) = (trained.clone(), critic(kind));
+                    let learner = CriticLearner { estimator, critic, pairing };
+                    learners.push(LearnerPlan::Critic(learner));
                 }
             }
         }
@@ -129,8 +120,10 @@ fn learners(
     learners
 }
 
-fn adam(learning_rate: f64) -> AdamPlan {
-    AdamPlan { learning_rate, ..AdamPlan::default() }
+/// Returns the training of a learner with the paper's other settings.
+fn training(learner: LearnerPlan, batch: usize, learning_rate: f64, seed: u64) -> Training {
+    let optimizer = AdamPlan { learning_rate, ..AdamPlan::default() };
+    Training { batch, optimizer, seed, ..Training::new(learner) }
 }
 
 impl StaircaseGroup {
@@ -148,19 +141,14 @@ impl StaircaseGroup {
             for &dim in &self.dims {
                 let scenario = ScenarioPlan::new(scenario, dim)?;
                 for &batch in &self.batches {
-                    for Learner { estimator, critic, pairing } in learners.clone() {
+                    for learner in &learners {
                         let plan = |&seed: &u64| RunPlan {
                             scenario: scenario.clone(),
-                            estimator: estimator.clone(),
-                            critic: critic.clone(),
-                            pairing,
-                            batch,
+                            training: training(learner.clone(), batch, self.learning_rate, seed),
                             schedule: Schedule {
                                 levels: levels.clone(),
                                 iterations: self.iterations,
                             },
-                            optimizer: adam(self.learning_rate),
-                            seed,
                         };
                         let plans = self.seeds.iter().map(plan);
                         jobs.extend(plans.map(|plan| Job::Staircase { plan, last: self.last }));
@@ -184,17 +172,21 @@ impl ImageGroup {
             for &view in &self.views {
                 for &rows in &self.rows {
                     for estimator in &self.estimators {
+                        let mut learner = LearnerPlan::new(estimator, &critic);
+                        if let Some(critic) = learner.critic_mut() {
+                            critic.pairing = self.pairing;
+                        }
                         let plan = |&seed: &u64| ConsistencyPlan {
                             images: images.clone(),
                             view,
                             rows,
-                            estimator: estimator.clone(),
-                            critic: critic.clone(),
-                            pairing: self.pairing,
-                            batch: self.batch,
+                            training: training(
+                                learner.clone(),
+                                self.batch,
+                                self.learning_rate,
+                                seed,
+                            ),
                             iterations: self.iterations,
-                            optimizer: adam(self.learning_rate),
-                            seed,
                         };
                         let plans = self.seeds.iter().map(plan);
                         jobs.extend(plans.map(|plan| Job::Images { plan, last: self.last }));
@@ -205,6 +197,9 @@ impl ImageGroup {
         jobs
     }
 }
+
+/// Iterations at each level of the paper's staircases. Only some of them are timed.
+const STAIRCASE_ITERATIONS: usize = 4000;
 
 impl TimeGroup {
     pub fn jobs(&self) -> Result<Vec<Job>, Failure> {
@@ -218,12 +213,13 @@ impl TimeGroup {
         let mut jobs = Vec::new();
         for &dim in &self.dims {
             for &batch in &self.batches {
-                for Learner { estimator, critic, pairing } in learners.clone() {
-                    let scenario = ScenarioPlan::new(&self.scenario, dim)?;
-                    let mut plan = RunPlan::new(scenario, estimator, critic);
-                    (plan.batch, plan.pairing) = (batch, pairing);
-                    plan.schedule.levels = parse_levels(&self.level)?;
-                    plan.optimizer.learning_rate = self.learning_rate;
+                for learner in &learners {
+                    let levels = parse_levels(&self.level)?;
+                    let plan = RunPlan {
+                        scenario: ScenarioPlan::new(&self.scenario, dim)?,
+                        training: training(learner.clone(), batch, self.learning_rate, 0),
+                        schedule: Schedule { levels, iterations: STAIRCASE_ITERATIONS },
+                    };
                     jobs.push(Job::Time { plan, seconds: self.seconds });
                 }
             }

@@ -1,9 +1,9 @@
 //! The image sets that recipes need.
 
+use super::images::Images;
 use super::jobs::Job;
 use super::recipe::Recipe;
 use crate::failure::Failure;
-use fdime::data::Images;
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -1,9 +1,10 @@
 //! IDX, the format of MNIST and FashionMNIST: images of bytes.
 
-use super::source::Source;
-use crate::error::Result;
-use bytes::Bytes;
+use fdime::Error;
+use flate2::read::GzDecoder;
+use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Grey images of equal size.
 #[derive(Clone, Debug)]
@@ -11,50 +12,68 @@ pub struct Images {
     count: usize,
     height: usize,
     width: usize,
-    pixels: Bytes,
+    pixels: Vec<u8>,
 }
 
-/// Begins a file of images: bytes, three dimensions.
+/// The start of a file of images: bytes with three dimensions.
 const MAGIC: [u8; 4] = [0, 0, 8, 3];
-/// The magic number and three dimensions.
-const HEADER: u64 = 16;
+/// The length of the magic number and the three dimensions.
+const HEADER: usize = 16;
+/// The start of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 impl Images {
-    /// Reads an IDX file of images, gzipped or not.
-    pub fn open(path: &Path) -> Result<Self> {
-        let source = Source::open(path)?;
-        let magic = source.body.part(0, MAGIC.len() as u64).unwrap_or_default();
-        if magic != MAGIC[..] {
-            return Err(source
-                .fault("it is no IDX file of images, such as MNIST's train-images-idx3-ubyte.gz"));
+    /// Reads an IDX file of images, compressed with gzip or not.
+    pub fn open(path: &Path) -> fdime::Result<Self> {
+        let file = path.display().to_string();
+        let read = || {
+            let bytes = std::fs::read(path)?;
+            if !bytes.starts_with(&GZIP) {
+                return Ok(bytes);
+            }
+            let mut unzipped = Vec::new();
+            GzDecoder::new(&*bytes).read_to_end(&mut unzipped).map(|_| unzipped)
+        };
+        let bytes = read().map_err(|source: std::io::Error| Error::Read {
+            file: file.clone(),
+            source: Arc::new(source),
+        })?;
+        Self::parse(bytes).map_err(|problem| Error::Data { file, problem: problem.into() })
+    }
+
+    /// Reads the contents of a file, or returns what is wrong with them.
+    pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
+        if !bytes.starts_with(&MAGIC) {
+            let example = "MNIST's train-images-idx3-ubyte.gz";
+            return Err(format!("it is not an IDX file of images, such as {example}"));
         }
-        let header = source.body.part(0, HEADER).map_err(|error| source.damaged("IDX", error))?;
+        let truncated = || "the file is truncated".to_string();
+        let header = bytes.get(..HEADER).ok_or_else(truncated)?;
         let size = |k: usize| {
             header[4 * k..4 * k + 4].iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
         };
         let (count, height, width) = (size(1), size(2), size(3));
         let length = count.checked_mul(height).and_then(|rows| rows.checked_mul(width));
-        let Some(length) = length.filter(|length| *length > 0) else {
-            return Err(
-                source.fault(format!("it holds {count} images of {height} x {width} pixels"))
-            );
-        };
-        let pixels = source.body.part(HEADER, length as u64);
-        let pixels = pixels.map_err(|error| source.damaged("IDX", error))?;
-        Ok(Images { count, height, width, pixels })
+        match length {
+            Some(length) if length > 0 => {
+                let pixels = bytes[HEADER..].get(..length).ok_or_else(truncated)?.to_vec();
+                Ok(Images { count, height, width, pixels })
+            }
+            _ => Err(format!("it holds {count} images of {height} x {width} pixels")),
+        }
     }
 
-    /// The number of images.
+    /// Returns the number of images.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Lines and columns of an image.
+    /// Returns the height and the width of an image.
     pub fn size(&self) -> (usize, usize) {
         (self.height, self.width)
     }
 
-    /// An image, line after line.
+    /// Returns an image, row by row.
     pub fn image(&self, index: usize) -> &[u8] {
         let size = self.height * self.width;
         &self.pixels[index * size..][..size]
@@ -66,7 +85,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn open(bytes: &[u8]) -> Result<Images> {
+    fn open(bytes: &[u8]) -> fdime::Result<Images> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
         Images::open(file.path())
@@ -86,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_images_is_told() {
+    fn other_files_are_refused() {
         let error = |bytes: &[u8]| open(bytes).unwrap_err().to_string();
-        assert!(error(b"x,y\n1,2\n").contains("no IDX file of images"));
-        assert!(error(&[0, 0, 8, 1, 0, 0, 0, 2, 1, 2]).contains("no IDX file of images"));
+        assert!(error(b"x,y\n1,2\n").contains("not an IDX file of images"));
+        assert!(error(&[0, 0, 8, 1, 0, 0, 0, 2, 1, 2]).contains("not an IDX file of images"));
         let header = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3];
         assert!(error(&[&header[..], &[1, 2]].concat()).contains("truncated"));
         assert!(

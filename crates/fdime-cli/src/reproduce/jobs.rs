@@ -1,9 +1,9 @@
 //! The jobs of recipes, and their measurements as the log keeps them.
 
+use super::consistency::ConsistencyPlan;
 use crate::report::staircase::Curve;
-use fdime::consistency::ConsistencyPlan;
 use fdime::train::{LoggedRun, RunLog};
-use fdime::{Ending, Estimator, LevelSummary, Nats, RunPlan};
+use fdime::{Ending, LevelSummary, Nats, Parameter, RunPlan};
 use serde::{Deserialize, Serialize};
 
 /// Something to run once, even if several recipes need it.
@@ -57,11 +57,6 @@ impl LevelMeasure {
 pub type Log = RunLog<Job, Measurement>;
 pub type LoggedJob = LoggedRun<Job, Measurement>;
 
-/// Returns whether the estimator is NJEE, which trains classifiers instead of a critic.
-pub fn is_njee(estimator: &Estimator) -> bool {
-    !estimator.has_critic()
-}
-
 impl Job {
     /// Checks that the job can run.
     pub fn check(&self) -> fdime::Result<()> {
@@ -75,7 +70,7 @@ impl Job {
                 plan.check()?;
                 plan.check_memory()?;
                 let valid = *seconds > 0.0 && *seconds <= 3600.0;
-                require(valid, "seconds", seconds.to_string(), "between 0 and 3600".into())
+                require(valid, Parameter::Seconds, seconds.to_string(), "between 0 and 3600".into())
             }
             Job::Images { plan, last } => {
                 plan.check()?;
@@ -96,7 +91,7 @@ impl Job {
     /// Returns the number of training steps, or 0 where a time limit ends the job.
     pub fn steps(&self) -> usize {
         match self {
-            Job::Staircase { plan, .. } => plan.iterations(),
+            Job::Staircase { plan, .. } => plan.schedule.total(),
             Job::Images { plan, .. } => plan.iterations,
             Job::Time { .. } => 0,
         }
@@ -105,18 +100,20 @@ impl Job {
 
 fn check_last(last: usize, iterations: usize) -> fdime::Result<()> {
     let expected = format!("between 1 and the {iterations} iterations");
-    require((1..=iterations).contains(&last), "last", last.to_string(), expected)
+    require((1..=iterations).contains(&last), Parameter::Last, last.to_string(), expected)
 }
 
 fn require(
     valid: bool,
-    parameter: &'static str,
+    parameter: Parameter,
     value: String,
     expected: String,
 ) -> fdime::Result<()> {
     match valid {
         true => Ok(()),
-        false => Err(fdime::Error::InvalidParameter { parameter, value, expected }),
+        false => {
+            Err(fdime::Error::InvalidParameter { parameter, value, expected: expected.into() })
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The paper's experiments: recipes, their jobs and results, and reports about them.
 
 pub mod claims;
+mod consistency;
 pub mod cost;
 pub mod figures;
 pub mod groups;
 pub mod image_sets;
+mod images;
 pub mod jobs;
 pub mod pages;
 pub mod paper;

@@ -76,7 +76,7 @@ impl Cell {
     pub fn has_setting_of(&self, staircase: &StaircaseResult) -> bool {
         let plan = staircase.plan;
         (self.estimator.as_str(), self.dim, self.batch)
-            == (staircase.estimator(), plan.scenario.dim, plan.batch)
+            == (staircase.estimator(), plan.scenario.dim, plan.training.batch)
     }
 }
 

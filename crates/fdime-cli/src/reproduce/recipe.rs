@@ -6,7 +6,6 @@ use super::jobs::Job;
 use super::paper;
 use super::summary::Grading;
 use crate::failure::Failure;
-use fdime::unknown_name;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -128,8 +127,8 @@ impl Recipe {
 
     fn load_by_name(name: &str, quick: bool) -> Result<Recipe, Failure> {
         let (name, text) = RECIPES.iter().find(|(known, _)| *known == name).ok_or_else(|| {
-            let error = unknown_name("recipe", name, Recipe::built_in().chain(["all", "list"]));
-            Failure::Usage(format!("{error}\nhint: 'fdime reproduce list' shows all names"))
+            let known = Recipe::built_in().chain(["all", "list"]);
+            Failure::unknown_name("recipe", name, known, "'fdime reproduce list' shows all names")
         })?;
         Recipe::parse(name, text, quick)
     }

@@ -1,9 +1,10 @@
 //! The results of a recipe's jobs, combined over seeds.
 
-use super::jobs::{Job, LevelMeasure, Log, LoggedJob, Measurement, is_njee};
+use super::jobs::{Job, LevelMeasure, Log, LoggedJob, Measurement};
 use super::paper::Statistic;
 use crate::report::staircase::Curve;
-use fdime::consistency::{ConsistencyPlan, View};
+use crate::reproduce::consistency::{ConsistencyPlan, View};
+use fdime::train::Training;
 use fdime::{CriticKind, CriticPlan, LevelSummary, Pairing, RunPlan, RunsSummary};
 
 /// The tolerance for comparing levels: they are computed from correlations, so 2 may be
@@ -107,7 +108,7 @@ impl LevelResult {
 
 impl StaircaseResult<'_> {
     pub fn estimator(&self) -> &str {
-        self.plan.estimator.name()
+        self.plan.training.learner.estimator_name()
     }
 
     /// Returns the label that distinguishes staircases of the same estimator.
@@ -126,12 +127,17 @@ impl StaircaseResult<'_> {
             && self.levels.iter().all(|level| level.runs == self.runs.len())
     }
 
+    /// Returns the critic and its pairing; `None` for NJEE.
+    fn critic(&self) -> Option<(&CriticPlan, Pairing)> {
+        let learner = self.plan.training.learner.critic()?;
+        Some((&learner.critic, learner.pairing))
+    }
+
     /// Returns whether the other staircase differs from this one only in the estimator and seeds.
     pub fn is_comparable(&self, other: &StaircaseResult) -> bool {
         self.plan.scenario == other.plan.scenario
-            && self.plan.batch == other.plan.batch
-            && self.plan.critic == other.plan.critic
-            && self.plan.pairing == other.plan.pairing
+            && self.plan.training.batch == other.plan.training.batch
+            && self.critic() == other.critic()
     }
 
     fn summarise(&mut self) {
@@ -147,13 +153,11 @@ impl StaircaseResult<'_> {
 
 /// Returns the critic of a plan, followed by the pairing if that is not the critic's default.
 pub fn label(plan: &RunPlan) -> String {
-    let kind = plan.critic.kind;
-    if is_njee(&plan.estimator) {
-        "its own".into()
-    } else if plan.pairing == kind.default_pairing() {
-        kind.to_string()
-    } else {
-        format!("{kind}, {}", plan.pairing)
+    let Some(learner) = plan.training.learner.critic() else { return "its own".into() };
+    let (kind, pairing) = (learner.critic.kind, learner.pairing);
+    match pairing == kind.default_pairing() {
+        true => kind.to_string(),
+        false => format!("{kind}, {pairing}"),
     }
 }
 
@@ -175,7 +179,7 @@ pub struct ImageRun<'a> {
 
 impl ImageResult<'_> {
     pub fn estimator(&self) -> &str {
-        self.plan.estimator.name()
+        self.plan.training.learner.estimator_name()
     }
 
     /// Returns the ratios of these estimates to those of `reference` with the same seed.
@@ -201,9 +205,10 @@ pub struct TimeResult<'a> {
 impl TimeResult<'_> {
     /// Returns whether a critic of this kind was timed, with this pairing if one is given.
     pub fn is_of(&self, critic: CriticKind, pairing: Option<Pairing>) -> bool {
-        self.plan.critic.kind == critic
-            && pairing.is_none_or(|pairing| self.plan.pairing == pairing)
-            && !is_njee(&self.plan.estimator)
+        self.plan.training.learner.critic().is_some_and(|learner| {
+            learner.critic.kind == critic
+                && pairing.is_none_or(|pairing| learner.pairing == pairing)
+        })
     }
 }
 
@@ -225,10 +230,14 @@ impl<'a> Results<'a> {
         match (job, &logged.result) {
             (Job::Staircase { plan, last }, Measurement::Staircase { levels, curve, .. }) => {
                 let same = |known: &StaircaseResult| {
-                    *plan == RunPlan { seed: plan.seed, ..known.plan.clone() }
+                    *plan
+                        == RunPlan {
+                            training: with_seed(&known.plan.training, plan.training.seed),
+                            ..known.plan.clone()
+                        }
                 };
                 let new = || StaircaseResult { plan, last: *last, runs: vec![], levels: vec![] };
-                let run = StaircaseRun { seed: plan.seed, logged, levels, curve };
+                let run = StaircaseRun { seed: plan.training.seed, logged, levels, curve };
                 find_or_push(&mut self.staircases, same, new).runs.push(run);
             }
             // A run that diverged has no estimate.
@@ -239,10 +248,14 @@ impl<'a> Results<'a> {
             }
             (Job::Images { plan, last }, &Measurement::Images { mean, variance, .. }) => {
                 let same = |known: &ImageResult| {
-                    *plan == ConsistencyPlan { seed: plan.seed, ..known.plan.clone() }
+                    *plan
+                        == ConsistencyPlan {
+                            training: with_seed(&known.plan.training, plan.training.seed),
+                            ..known.plan.clone()
+                        }
                 };
                 let new = || ImageResult { plan, last: *last, runs: vec![] };
-                let run = ImageRun { seed: plan.seed, mean, variance, logged };
+                let run = ImageRun { seed: plan.training.seed, mean, variance, logged };
                 find_or_push(&mut self.images, same, new).runs.push(run);
             }
             (
@@ -283,7 +296,7 @@ impl<'a> Results<'a> {
         for result in self.images.iter().filter(|result| result.plan.view == view) {
             let ratios = self.reference(result).map(|reference| result.ratios_to(reference));
             let Some(ratios) = ratios.filter(|ratios| !ratios.is_empty()) else { continue };
-            let (images, parts) = (&result.plan.images, result.plan.critic.parts);
+            let (images, parts) = (&result.plan.images, result.plan.parts());
             let same = |known: &Ratios| {
                 known.images == *images
                     && known.estimator == result.estimator()
@@ -304,15 +317,21 @@ impl<'a> Results<'a> {
     /// Returns the estimates on single images that a result is divided by.
     fn reference(&self, result: &ImageResult) -> Option<&ImageResult<'a>> {
         let plan = result.plan;
-        let reference = ConsistencyPlan {
+        let mut reference = ConsistencyPlan {
             view: View::Single,
-            rows: if plan.view == View::Single { plan.critic.side } else { plan.rows },
-            critic: CriticPlan { parts: 1, ..plan.critic.clone() },
+            rows: if plan.view == View::Single { plan.side() } else { plan.rows },
             ..plan.clone()
         };
+        if let Some(learner) = reference.training.learner.critic_mut() {
+            learner.critic.parts = 1;
+        }
         // The plan of a result has the first seed of all its runs.
         self.images.iter().find(|other| *other.plan == reference)
     }
+}
+
+fn with_seed(training: &Training, seed: u64) -> Training {
+    Training { seed, ..training.clone() }
 }
 
 /// Returns the first item for which `same` is true, and appends a new one if there is none.

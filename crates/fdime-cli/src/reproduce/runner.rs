@@ -1,14 +1,13 @@
 //! Runs jobs and appends their measurements to the log.
 
 use super::cost::PendingJob;
+use super::images::Images;
 use super::jobs::{Job, LevelMeasure, Log, Measurement, machine};
 use crate::commands::{interrupt_flag, progress_bar};
 use crate::failure::Failure;
 use crate::report::staircase::Curve;
-use fdime::consistency::{self, ConsistencyPlan};
-use fdime::data::Images;
-use fdime::train::Trainer;
-use fdime::{CpuEngine, Ending, Engine, Observer, RunPlan, StepRecord, Trace};
+use fdime::train::{Outcome, Trainer};
+use fdime::{BatchSource, Ending, Engine, Observer, RunPlan, StepRecord, Task, Trace};
 use indicatif::ProgressBar;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -22,7 +21,6 @@ const MAX_POINTS: usize = 200;
 /// What jobs run with.
 pub struct Runner<'a> {
     pub engine: &'a dyn Engine,
-    pub threads: usize,
     /// Images by the name of their set.
     pub images: &'a HashMap<String, Images>,
 }
@@ -56,14 +54,6 @@ struct JobObserver {
 }
 
 impl JobObserver {
-    fn step(&self) -> ControlFlow<()> {
-        self.session.bar.inc(self.weight);
-        match self.session.is_interrupted() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    }
-
     fn keep(&self, measurement: Measurement) {
         let mut log = self.session.log.lock().unwrap_or_else(|error| error.into_inner());
         if let Err(error) = log.jobs.append(self.job.clone(), &self.device, measurement) {
@@ -74,42 +64,51 @@ impl JobObserver {
 
 impl Observer for JobObserver {
     fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
-        self.step()
+        self.session.bar.inc(self.weight);
+        match self.session.is_interrupted() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
-    fn on_end(&mut self, trace: &Trace) {
-        let Job::Staircase { last, .. } = self.job else { return };
-        if trace.ending == Ending::Stopped {
+    fn on_end(&mut self, outcome: &Outcome) {
+        if outcome.ending == Ending::Stopped {
             return;
         }
-        let measures = trace.summarise(last).into_iter().map(|level| LevelMeasure {
-            true_mi: level.true_mi.0,
-            mean: level.mean.0,
-            variance: level.variance,
-        });
-        self.keep(Measurement::Staircase {
-            date: today(),
-            ending: trace.ending,
-            levels: measures.collect(),
-            curve: Curve::new(trace, MAX_POINTS),
-        });
+        match &self.job {
+            Job::Staircase { plan, last } => {
+                // The plan was checked before it ran.
+                if let Ok(trace) = Trace::new(plan, outcome) {
+                    self.keep(staircase_measurement(&trace, *last));
+                }
+            }
+            Job::Images { last, .. } => self.keep(images_measurement(outcome, *last)),
+            Job::Time { .. } => {}
+        }
     }
 }
 
-impl consistency::Watch for JobObserver {
-    fn on_step(&mut self, _estimate: f64) -> ControlFlow<()> {
-        self.step()
+fn staircase_measurement(trace: &Trace, last: usize) -> Measurement {
+    let measures = trace.summarise(last).into_iter().map(|level| LevelMeasure {
+        true_mi: level.true_mi.0,
+        mean: level.mean.0,
+        variance: level.variance,
+    });
+    Measurement::Staircase {
+        date: today(),
+        ending: trace.ending,
+        levels: measures.collect(),
+        curve: Curve::new(trace, MAX_POINTS),
     }
+}
 
-    fn on_end(&mut self, estimates: &[f64]) {
-        let Job::Images { last, .. } = self.job else { return };
-        let last = &estimates[estimates.len().saturating_sub(last)..];
-        let count = last.len().max(1) as f64;
-        let mean = last.iter().sum::<f64>() / count;
-        let variance = last.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / count;
-        let steps = estimates.len();
-        self.keep(Measurement::Images { date: today(), mean, variance, steps });
-    }
+fn images_measurement(outcome: &Outcome, last: usize) -> Measurement {
+    let steps = outcome.steps.len();
+    let last = &outcome.steps[steps.saturating_sub(last)..];
+    let count = last.len().max(1) as f64;
+    let mean = last.iter().map(|step| step.estimate.0).sum::<f64>() / count;
+    let variance = last.iter().map(|step| (step.estimate.0 - mean).powi(2)).sum::<f64>() / count;
+    Measurement::Images { date: today(), mean, variance, steps }
 }
 
 impl Runner<'_> {
@@ -138,8 +137,10 @@ impl Runner<'_> {
 
     fn observer(&self, pending: &PendingJob, session: &Arc<Session>) -> JobObserver {
         let device = match &pending.job {
-            Job::Staircase { plan, .. } => self.engine.device(plan),
-            Job::Images { .. } => CpuEngine::DEVICE.into(),
+            Job::Staircase { plan, .. } => {
+                self.engine.device_of(plan).map_or_else(|_| String::new(), |d| d.to_string())
+            }
+            Job::Images { .. } => fdime::Device::Cpu.to_string(),
             Job::Time { .. } => machine(),
         };
         let (job, session) = (pending.job.clone(), Arc::clone(session));
@@ -163,29 +164,27 @@ impl Runner<'_> {
         let observer = |index: usize| -> Box<dyn Observer> {
             Box::new(self.observer(staircases[index].0, session))
         };
-        messages(self.engine.execute(&plans, &observer))
+        messages(self.engine.run(&plans, &observer))
     }
 
     fn run_images(&self, jobs: &[PendingJob], session: &Arc<Session>) -> Vec<String> {
-        let (mut pending, mut plans, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pending, mut errors) = (Vec::new(), Vec::new());
         for job in jobs {
             let Job::Images { plan, .. } = &job.job else { continue };
             match self.images.get(&plan.images) {
-                Some(images) => {
-                    pending.push(job);
-                    plans.push((ConsistencyPlan::clone(plan), images));
-                }
+                Some(images) => pending.push((job, plan, plan.source(images))),
                 None => errors.push(format!("images {} were not loaded", plan.images)),
             }
         }
-        if plans.is_empty() || session.is_interrupted() {
+        if pending.is_empty() || session.is_interrupted() {
             return errors;
         }
-        session.bar.set_message(format!("{} estimates on images", plans.len()));
-        let observer = |index: usize| -> Box<dyn consistency::Watch> {
-            Box::new(self.observer(pending[index], session))
+        session.bar.set_message(format!("{} estimates on images", pending.len()));
+        let tasks: Vec<Task> = pending.iter().map(|(_, plan, source)| plan.task(source)).collect();
+        let observer = |index: usize| -> Box<dyn Observer> {
+            Box::new(self.observer(pending[index].0, session))
         };
-        errors.extend(messages(consistency::execute(&plans, self.threads, &observer)));
+        errors.extend(messages(self.engine.execute(&tasks, &observer)));
         errors
     }
 
@@ -196,7 +195,8 @@ impl Runner<'_> {
             if session.is_interrupted() {
                 break;
             }
-            let (critic, n, d) = (plan.critic.kind, plan.batch, plan.scenario.dim);
+            let (critic, n, d) =
+                (plan.training.learner.name(), plan.training.batch, plan.scenario.dim);
             session.bar.set_message(format!("time of {critic}, N = {n}, d = {d}"));
             match self.measure_time(plan, *seconds) {
                 Ok(time) => self.observer(pending, session).keep(time),
@@ -208,13 +208,14 @@ impl Runner<'_> {
 
     /// Measures whole training steps for this many seconds, after one step to warm up.
     fn measure_time(&self, plan: &RunPlan, seconds: f64) -> fdime::Result<Measurement> {
-        let scenario = plan.scenario.at(plan.schedule.levels[0])?;
-        let mut trainer = Trainer::of_plan(plan, self.threads)?;
-        trainer.step(&scenario)?;
+        let staircase = plan.staircase()?;
+        let mut batches = staircase.open();
+        let mut trainer = Trainer::new(&plan.training, staircase.dims(), self.engine.threads())?;
+        trainer.step(&mut *batches)?;
         let (begin, mut times) = (Instant::now(), Vec::new());
         while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(seconds) {
             let start = Instant::now();
-            trainer.step(&scenario)?;
+            trainer.step(&mut *batches)?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);
@@ -223,7 +224,7 @@ impl Runner<'_> {
             median_ms: times[times.len() / 2],
             fastest_ms: times[0],
             steps: times.len(),
-            threads: self.threads,
+            threads: self.engine.threads(),
         })
     }
 }

@@ -97,7 +97,7 @@ impl Grading {
 
     /// Returns the values of the columns, or `None` if the estimator has no results.
     fn values(&self, results: &Results, estimator: &str) -> Option<[f64; 5]> {
-        let setting = |s: &StaircaseResult| (s.plan.scenario.dim, s.plan.batch);
+        let setting = |s: &StaircaseResult| (s.plan.scenario.dim, s.plan.training.batch);
         let mut settings: Vec<(usize, usize)> = Vec::new();
         for staircase in results.staircases_of(estimator) {
             if !settings.contains(&setting(staircase)) {

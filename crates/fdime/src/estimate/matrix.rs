@@ -7,6 +7,7 @@ use crate::data::{Frame, Reading, pairs_of};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
+use crate::message::Wording;
 use serde::{Deserialize, Serialize};
 
 /// The estimate of one pair of columns or groups of columns.
@@ -37,13 +38,16 @@ pub struct PairEstimate {
 
 impl PairEstimate {
     /// Estimates a pair of named groups of columns. A problem with the pair is part of the result,
-    /// because it must not end the estimates of other pairs; the only error is an interruption.
+    /// because it must not end the estimates of other pairs; it names parameters in the words of
+    /// `wording`. The only error is an interruption.
+    #[expect(clippy::too_many_arguments, reason = "a pair, its settings and its surroundings")]
     pub fn new(
         frame: &Frame,
         (x_name, x): (&str, &[usize]),
         (y_name, y): (&str, &[usize]),
         plan: &EstimatePlan,
         reading: &Reading,
+        wording: &dyn Wording,
         engine: &dyn Engine,
         progress: &dyn Progress,
     ) -> Result<Self> {
@@ -72,7 +76,7 @@ impl PairEstimate {
                 pair.reliability = Some(result.verdict.reliability.to_string());
             }
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => pair.problem = Some(error.to_string()),
+            Err(error) => pair.problem = Some(error.render(wording)),
         }
         Ok(pair)
     }

@@ -16,9 +16,10 @@ pub struct CappedAtLnN {
 impl Claim for CappedAtLnN {
     fn check(&self, evidence: &Evidence) -> Verdict {
         let CappedAtLnN { estimators, pairing, above } = self;
-        let selection = evidence.select(estimators.iter(), |plan| plan.pairing == *pairing);
+        let selection = evidence
+            .select(estimators.iter(), |plan| plan.training.learner.pairing() == Some(*pairing));
         let facts = selection.facts(|staircase| {
-            let cap = (staircase.plan.batch as f64).ln() + above;
+            let cap = (staircase.plan.training.batch as f64).ln() + above;
             let top = staircase.levels.iter().map(|level| level.mean.value).fold(0.0, f64::max);
             let text = format!("{} {top:.2} <= {cap:.2}", staircase.estimator());
             [Fact::new(top <= cap, text)]

@@ -13,9 +13,10 @@ pub struct ExceedsLnN {
 impl Claim for ExceedsLnN {
     fn check(&self, evidence: &Evidence) -> Verdict {
         let ExceedsLnN { estimators, pairing } = self;
-        let selection = evidence.select(estimators.iter(), |plan| plan.pairing == *pairing);
+        let selection = evidence
+            .select(estimators.iter(), |plan| plan.training.learner.pairing() == Some(*pairing));
         let facts = selection.facts(|staircase| {
-            let cap = (staircase.plan.batch as f64).ln();
+            let cap = (staircase.plan.training.batch as f64).ln();
             let top = staircase.levels.last()?.mean.value;
             let text = format!("{} {top:.2} > {cap:.2}", staircase.estimator());
             Some(Fact::new(top > cap, text))

@@ -18,13 +18,13 @@ impl Faster {
         let dim = results.times.first()?.plan.scenario.dim;
         let in_dim = || results.times.iter().filter(|time| time.plan.scenario.dim == dim);
         let slower = |batch: usize| {
-            in_dim().find(|time| time.plan.batch == batch && time.is_of(self.than, None))
+            in_dim().find(|time| time.plan.training.batch == batch && time.is_of(self.than, None))
         };
         let own = in_dim().filter(|time| time.is_of(self.critic, Some(self.pairing)));
-        let pairs = own.filter_map(|time| Some((time, slower(time.plan.batch)?)));
+        let pairs = own.filter_map(|time| Some((time, slower(time.plan.training.batch)?)));
         let (fast, slow): (&TimeResult, &TimeResult) =
-            pairs.max_by_key(|(time, _)| time.plan.batch)?;
-        let (n, fast, slow) = (fast.plan.batch, fast.median_ms, slow.median_ms);
+            pairs.max_by_key(|(time, _)| time.plan.training.batch)?;
+        let (n, fast, slow) = (fast.plan.training.batch, fast.median_ms, slow.median_ms);
         Some(Fact::new(fast < slow, format!("N={n}: {fast:.3} ms < {slow:.3} ms")))
     }
 }

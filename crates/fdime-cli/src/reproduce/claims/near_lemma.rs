@@ -22,7 +22,7 @@ impl Claim for NearLemma {
     fn check(&self, evidence: &Evidence) -> Verdict {
         let NearLemma { estimators, factor, up_to_mi } = self;
         let facts = evidence.select(estimators.iter(), |_| true).facts(|staircase| {
-            let (dim, batch) = (staircase.plan.scenario.dim, staircase.plan.batch);
+            let (dim, batch) = (staircase.plan.scenario.dim, staircase.plan.training.batch);
             let levels = staircase.levels.iter();
             let levels = levels.filter(|level| level.true_mi <= up_to_mi + ROUNDING);
             levels

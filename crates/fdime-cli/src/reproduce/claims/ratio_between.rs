@@ -1,6 +1,6 @@
 use super::{Claim, EstimatorNames, Evidence, Fact, Verdict, facts_of_ratios};
+use crate::reproduce::consistency::View;
 use crate::reproduce::results::Ratios;
-use fdime::consistency::View;
 use serde::Deserialize;
 
 /// The ratio, averaged over the numbers of visible rows from `from_rows` on, is between two numbers.
@@ -54,7 +54,7 @@ impl Claim for RatioBetween {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{check, images};
-    use fdime::consistency::View;
+    use crate::reproduce::consistency::View;
 
     #[test]
     fn the_average_ratio_decides() {

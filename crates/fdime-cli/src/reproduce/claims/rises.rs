@@ -1,6 +1,6 @@
 use super::{Claim, EstimatorNames, Evidence, Fact, Verdict, facts_of_ratios};
+use crate::reproduce::consistency::View;
 use crate::reproduce::results::Ratios;
-use fdime::consistency::View;
 use serde::Deserialize;
 
 /// The ratio rises with the visible rows from 0 to 1, up to `slack`.
@@ -42,7 +42,7 @@ impl Claim for Rises {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{check, images};
-    use fdime::consistency::View;
+    use crate::reproduce::consistency::View;
 
     #[test]
     fn ratios_must_start_at_zero_and_not_fall() {

@@ -1,12 +1,14 @@
 //! Results for the tests of claims. Plans and log entries are leaked: results borrow them.
 
 use super::{AnyClaim, Claim, Evidence, Verdict};
+use crate::reproduce::consistency::{ConsistencyPlan, View};
 use crate::reproduce::jobs::{Job, LoggedJob, Measurement};
 use crate::reproduce::results::{
     ImageResult, ImageRun, LevelResult, Measured, Results, StaircaseResult, TimeResult,
 };
-use fdime::consistency::{ConsistencyPlan, View};
-use fdime::{AdamPlan, CriticKind, CriticPlan, Level, RunPlan, ScenarioPlan};
+use fdime::{
+    CriticKind, CriticPlan, Estimator, LearnerPlan, Level, RunPlan, ScenarioPlan, Training,
+};
 
 pub fn parse(claim: &str) -> AnyClaim {
     toml::from_str(claim).unwrap()
@@ -39,7 +41,7 @@ impl Run {
     }
 
     pub fn batch(mut self, batch: usize) -> Self {
-        self.plan.batch = batch;
+        self.plan.training.batch = batch;
         self
     }
 
@@ -70,7 +72,7 @@ impl Run {
 fn plan(scenario: &str, estimator: &str, critic: &str) -> RunPlan {
     let critic = CriticPlan::new(critic.parse::<CriticKind>().unwrap(), &[8]);
     let scenario = ScenarioPlan::new(scenario, 5).unwrap();
-    RunPlan::new(scenario, estimator.parse().unwrap(), critic)
+    RunPlan::new(scenario, estimator.parse::<Estimator>().unwrap(), critic)
 }
 
 pub fn results(runs: &[Run]) -> Results<'static> {
@@ -86,7 +88,9 @@ pub fn results(runs: &[Run]) -> Results<'static> {
 /// Times in milliseconds by critic and batch size.
 pub fn times(times: &[(&str, usize, f64)]) -> Results<'static> {
     let time = |&(critic, batch, median_ms): &(&str, usize, f64)| {
-        let plan = leak(RunPlan { batch, ..plan("gaussian", "gan-dime", critic) });
+        let mut plan = plan("gaussian", "gan-dime", critic);
+        plan.training.batch = batch;
+        let plan = leak(plan);
         let logged = logged(Job::Time { plan: plan.clone(), seconds: 1.0 });
         TimeResult { plan, median_ms, fastest_ms: median_ms, steps: 3, threads: 1, logged }
     };
@@ -101,13 +105,8 @@ pub fn images(estimator: &str, estimates: &[(View, usize, f64)]) -> Results<'sta
             images: "mnist".into(),
             view,
             rows,
-            estimator: estimator.parse().unwrap(),
-            pairing: critic.kind.default_pairing(),
-            critic,
-            batch: 8,
+            training: Training::new(LearnerPlan::new(&estimator.parse().unwrap(), &critic)),
             iterations: 10,
-            optimizer: AdamPlan::default(),
-            seed: 0,
         });
         let logged = logged(Job::Images { plan: plan.clone(), last: 5 });
         let run = ImageRun { seed: 0, mean, variance: 0.0, logged };

@@ -21,7 +21,7 @@ impl Claim for TimeSlope {
         let mut by_dim: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
         let times = evidence.results.times.iter();
         for time in times.filter(|time| time.is_of(*critic, Some(*pairing))) {
-            let (dim, batch) = (time.plan.scenario.dim, time.plan.batch);
+            let (dim, batch) = (time.plan.scenario.dim, time.plan.training.batch);
             if batch >= *from_batch {
                 let (_, points) =
                     find_or_push(&mut by_dim, |(known, _)| *known == dim, || (dim, Vec::new()));

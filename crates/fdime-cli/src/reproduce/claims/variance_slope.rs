@@ -30,7 +30,7 @@ impl VarianceSlope {
             .staircases_of(estimator)
             .filter_map(|staircase| {
                 let variance = staircase.at(true_mi)?.variance.value;
-                Some(((staircase.plan.batch as f64).ln(), variance.ln()))
+                Some(((staircase.plan.training.batch as f64).ln(), variance.ln()))
             })
             .collect();
         let slope = slope(&points);

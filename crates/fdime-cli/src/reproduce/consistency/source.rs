@@ -1,33 +1,26 @@
-use crate::data::Images;
-use crate::random::Rng;
-use crate::scenario::PairSource;
-use rand::RngExt;
+use crate::reproduce::images::Images;
+use fdime::PairSource;
+use fdime::random::{Rng, random_index};
 use serde::{Deserialize, Serialize};
-use std::{fmt, str::FromStr};
+use std::fmt;
 
-use crate::error::{Error, Result, unknown_name};
-use crate::message::Parameter;
-
-/// What is asked about an image X and Y, its top t rows.
+/// The mutual information that is estimated, of an image X and Y, its top t rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
     /// I(X; Y)
     Single,
-    /// I([X, X]; [Y, h(Y)]), where h hides another three rows: the same, since h adds nothing.
+    /// I([X, X]; [Y, h(Y)]), where h hides another three rows: equal to I(X; Y).
     Processed,
-    /// I([X, X']; [Y, Y']) of two independent images: twice as much.
+    /// I([X, X']; [Y, Y']) of two independent images: twice I(X; Y).
     Pair,
 }
 
 /// Rows that h hides.
-const HIDDEN_MORE: usize = 3;
+const ROWS_HIDDEN_BY_H: usize = 3;
 
 impl View {
-    /// Every view.
-    pub const ALL: [View; 3] = [View::Single, View::Processed, View::Pair];
-
-    /// The name used in plans.
+    /// Returns the name used in plans.
     pub fn name(self) -> &'static str {
         match self {
             View::Single => "single",
@@ -36,7 +29,7 @@ impl View {
         }
     }
 
-    /// Images that x and y consist of.
+    /// Returns the number of images that x and y consist of.
     pub fn channels(self) -> usize {
         match self {
             View::Single => 1,
@@ -51,23 +44,12 @@ impl fmt::Display for View {
     }
 }
 
-impl FromStr for View {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        View::ALL
-            .into_iter()
-            .find(|view| view.name() == name)
-            .ok_or_else(|| unknown_name(Parameter::View, name, View::ALL.map(View::name)))
-    }
-}
-
-/// Pairs of whole and partly hidden images, pixels between 0 and 1; the channels of a pixel are side by
-/// side, as the conv critic takes them.
+/// Pairs of whole and partly hidden images with pixels between 0 and 1. The channels of a pixel are side
+/// by side, as the conv critic expects.
 pub struct ImagePairs<'a> {
-    /// What is drawn from.
+    /// The images to draw from.
     pub images: &'a Images,
-    /// What x and y are.
+    /// What x and y consist of.
     pub view: View,
     /// The rows of x that y shows, t.
     pub rows: usize,
@@ -94,20 +76,20 @@ impl PairSource for ImagePairs<'_> {
     }
 
     fn sample(&self, rng: &mut Rng, x: &mut [f32], y: &mut [f32]) {
-        let (size, _) = self.dims();
+        let (size, _) = PairSource::dims(self);
         let whole = self.images.size().0;
         for (x, y) in x.chunks_exact_mut(size).zip(y.chunks_exact_mut(size)) {
-            let index = rng.random_range(0..self.images.count());
+            let index = random_index(rng, self.images.count());
             self.write(index, whole, 0, x);
             self.write(index, self.rows, 0, y);
             match self.view {
                 View::Single => {}
                 View::Processed => {
                     self.write(index, whole, 1, x);
-                    self.write(index, self.rows.saturating_sub(HIDDEN_MORE), 1, y);
+                    self.write(index, self.rows.saturating_sub(ROWS_HIDDEN_BY_H), 1, y);
                 }
                 View::Pair => {
-                    let other = rng.random_range(0..self.images.count());
+                    let other = random_index(rng, self.images.count());
                     self.write(other, whole, 1, x);
                     self.write(other, self.rows, 1, y);
                 }

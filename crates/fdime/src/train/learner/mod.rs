@@ -96,6 +96,27 @@ impl LearnerPlan {
         }
     }
 
+    /// Returns the name of the estimator, without changes to its link or readout.
+    pub fn estimator_name(&self) -> &str {
+        match self {
+            LearnerPlan::Critic(learner) => learner.estimator.name(),
+            LearnerPlan::Njee(_) => AnyEstimator::NJEE,
+        }
+    }
+
+    /// Returns the pairing; `None` for NJEE.
+    pub fn pairing(&self) -> Option<Pairing> {
+        self.critic().map(|learner| learner.pairing)
+    }
+
+    /// Returns the widths of the hidden layers.
+    pub fn hidden(&self) -> &[usize] {
+        match self {
+            LearnerPlan::Critic(learner) => &learner.critic.hidden,
+            LearnerPlan::Njee(plan) => &plan.hidden,
+        }
+    }
+
     /// Returns the name of the network: that of the critic, or `njee`.
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-// Checkboxes that show and hide the series of a figure.
+// Adds checkboxes that show and hide the series of a figure.
 for (const section of document.querySelectorAll("section")) {
   const toggles = section.querySelector(".toggles");
   if (!toggles) continue;
@@ -18,14 +18,14 @@ for (const section of document.querySelectorAll("section")) {
     toggles.append(label);
   }
 }
-// The numbers under the mouse, at once.
+// Shows the numbers under the mouse pointer without delay.
 const hint = document.getElementById("hint");
 document.addEventListener("mousemove", (event) => {
   const title = event.target.closest?.(".figure rect, .figure circle")?.querySelector("title, desc");
   hint.hidden = !title;
   if (!title) return;
   if (title.tagName === "title") {
-    // The browser would show its own, later and above ours.
+    // The browser would show its own tooltip later, on top of this one.
     const text = document.createElementNS("http://www.w3.org/2000/svg", "desc");
     text.textContent = title.textContent;
     title.replaceWith(text);
