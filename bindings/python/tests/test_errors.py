@@ -255,7 +255,7 @@ REFUSED = [
     (
         lambda: fdime.Scenario("gaussian", dim=0),
         ValueError,
-        "dim=0: a dimension lies between 1 and 100000",
+        "dim=0: the dimension must lie between 1 and 100000",
     ),
     (
         lambda: fdime.Divergence("jefreys"),
