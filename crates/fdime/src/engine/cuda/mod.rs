@@ -270,7 +270,7 @@ impl CudaEngine {
             if let Some(reason) = unsupported(plan) {
                 sorted.on_cpu.push(index);
                 if !reported.contains(&reason) {
-                    (self.notice)(&format!("{reason}: on the CPU"));
+                    (self.notice)(&format!("{reason}: running on the CPU"));
                     reported.push(reason);
                 }
                 continue;

@@ -1,6 +1,7 @@
-//! What the device needs to know of a plan. Only this file reads the fields of plans.
+//! Translates plans for the device. Within this engine, only this file reads the fields of plans.
 
 use super::abi::{self, MAX_HIDDEN_LAYERS, MAX_MAPS};
+use super::program::{Needs, Shape};
 use crate::critic::CriticKind;
 use crate::divergence::Divergence;
 use crate::error::Result;
@@ -9,8 +10,6 @@ use crate::objective::{Cost, Readout};
 use crate::pairing::Pairing;
 use crate::scenario::{Generator, Map, PairSource, Scenario};
 use crate::train::RunPlan;
-
-use super::program::{Needs, Shape};
 
 /// The largest number of rows in a step: kernels index all pairs with 32 bits, and paired rows by
 /// the threads of a warp for each.

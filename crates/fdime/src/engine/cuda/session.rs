@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
         unsafe { self.launch(&pack) }
     }
 
-    /// Returns the critic's parameters, given as a flat buffer, as they lie on the device.
+    /// Returns the critic's parameters, given as a flat buffer, in the layout of the device.
     fn padded_parameters(&self, flat: &[f32]) -> Vec<f32> {
         let mut padded = vec![0f32; self.program.parameters.stride as usize];
         let mut rest = flat;
