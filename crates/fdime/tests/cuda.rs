@@ -92,7 +92,8 @@ struct Errors {
     estimate: f64,
     /// Of the gradient, relative to itself.
     gradient: f64,
-    /// Of the gradient, relative to its joint half: at the initial weights the halves nearly cancel.
+    /// Of the gradient, relative to its joint half: at the initial weights the halves nearly
+    /// cancel.
     halves: f64,
 }
 
@@ -136,9 +137,9 @@ const PAIRINGS: [(CriticKind, Pairing); 6] = [
 /// With the same parameters and batch, loss and gradients agree to 1e-5 in fp32, 1e-3 in tf32 and
 /// 1e-2 in bf16, for every critic, pairing, objective and activation, and for shapes that do or do
 /// not fill tiles. Gradients are compared relative to their joint half: at the initial weights it
-/// nearly cancels with the marginal half, and the difference is as uncertain as each of them. A ReLU
-/// whose input is zero within rounding may be positive on one device only, so with ReLU and less than
-/// fp32 the limits are ten times as large.
+/// nearly cancels with the marginal half, and the difference is as uncertain as each of them. A
+/// ReLU whose input is zero within rounding may be positive on one device only, so with ReLU and
+/// less than fp32 the limits are ten times as large.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn a_pass_agrees_with_the_cpu_in_fp32() {
@@ -294,8 +295,8 @@ fn staircases() -> Vec<RunPlan> {
 }
 
 /// Compares the statistics of staircases on both devices: means of 8 runs each are within 4.5
-/// standard errors of each other (Student's t with 14 degrees of freedom: alpha = 5e-4 for each of 38
-/// comparisons, fixed seeds), and variances over iterations are within a factor of 1.7.
+/// standard errors of each other (Student's t with 14 degrees of freedom: alpha = 5e-4 for each of
+/// 38 comparisons, fixed seeds), and variances over iterations are within a factor of 1.7.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn staircases_agree_within_their_noise() {

@@ -22,8 +22,8 @@ fn convolved(side: usize) -> usize {
 }
 
 /// The shape of a network: convolutions, then dense layers. Images and the outputs of convolutions
-/// are stored pixel after pixel, with adjacent channels. Parameters are one flat buffer, layer after
-/// layer, weights (inputs x outputs) before bias.
+/// are stored pixel after pixel, with adjacent channels. Parameters are one flat buffer, layer
+/// after layer, weights (inputs x outputs) before bias.
 #[derive(Clone, Debug)]
 pub(crate) struct ConvNet {
     layers: Vec<Layer>,
@@ -68,8 +68,9 @@ pub(crate) struct ConvScratch {
 }
 
 impl ConvNet {
-    /// Returns a network for images of `side` x `side` pixels: convolutions whose numbers of channels
-    /// are all but the last of `hidden`, a dense layer as wide as the last, and a single output.
+    /// Returns a network for images of `side` x `side` pixels: convolutions whose numbers of
+    /// channels are all but the last of `hidden`, a dense layer as wide as the last, and a single
+    /// output.
     pub(crate) fn new(
         channels: usize,
         side: usize,
@@ -237,8 +238,8 @@ impl Window {
         self.side * self.side * self.channels
     }
 
-    /// Calls `f(row, index in the row, index in the image, length)` for every line of every window of
-    /// one image, without the padding.
+    /// Calls `f(row, index in the row, index in the image, length)` for every line of every window
+    /// of one image, without the padding.
     fn for_each_line(&self, mut f: impl FnMut(usize, usize, usize, usize)) {
         let (side, places) = (self.side, convolved(self.side));
         for (row, (top, left)) in

@@ -48,9 +48,9 @@ pub(crate) fn multiply(destination: &mut [f32], write: Write, left: Matrix, righ
     if m == 0 || n == 0 {
         return;
     }
-    // SAFETY: each view's slice holds rows * columns elements laid out by its strides (`Matrix::new`
-    // checks it, `transposed` keeps it), and `destination` holds m * n, checked above. It is
-    // borrowed mutably, so it overlaps neither operand.
+    // SAFETY: each view's slice holds rows * columns elements laid out by its strides
+    // (`Matrix::new` checks it, `transposed` keeps it), and `destination` holds m * n, checked
+    // above. It is borrowed mutably, so it overlaps neither operand.
     unsafe {
         gemm::gemm(
             m,

@@ -309,7 +309,8 @@ fn undo_dropout(gradient: &mut [f32], activations: &mut [f32], kept: &[u8], scal
     }
 }
 
-/// Transposes `from` (rows x columns) into `to`, in tiles of 4 x 4 that compile to register shuffles.
+/// Transposes `from` (rows x columns) into `to`, in tiles of 4 x 4 that compile to register
+/// shuffles.
 fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
     const TILE: usize = 4;
     let (even_rows, even_columns) = (rows - rows % TILE, columns - columns % TILE);

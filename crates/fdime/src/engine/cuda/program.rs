@@ -443,8 +443,8 @@ impl Tiling {
         }
     }
 
-    /// Returns the number of pieces into which a sum over `depth` rows is split, so that the product
-    /// fills the device.
+    /// Returns the number of pieces into which a sum over `depth` rows is split, so that the
+    /// product fills the device.
     pub(super) fn pieces(
         &self,
         tile: Tile,

@@ -180,8 +180,8 @@ impl<'a> Session<'a> {
         let function = &self.functions[&launch.kernel];
         let (x, y, z) = launch.grid;
         let mut arguments = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
-        // From Hopper on, the device prepares a kernel while the previous one still runs; the kernel
-        // waits for the end of that one before it reads or writes (begin() in common.cuh).
+        // From Hopper on, the device prepares a kernel while the previous one still runs; the
+        // kernel waits for the end of that one before it reads or writes (begin() in common.cuh).
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
