@@ -1,5 +1,5 @@
-//! The CUDA engine against the CPU's. Tests that need a GPU are ignored unless asked for (`./test --gpu`);
-//! the kernels are compiled wherever NVRTC is found.
+//! Compares the CUDA engine with the CPU engine. Tests that need a GPU are ignored unless requested
+//! (`./test --gpu`); the kernels are compiled if NVRTC is found.
 
 use fdime::critic::{Batch, Reference};
 use fdime::engine::cuda::{Precision, compile_kernels, kernel_compiler_found};
@@ -19,12 +19,12 @@ fn engine(precision: Precision) -> CudaEngine {
 #[test]
 fn kernels_compile() {
     if let Err(reason) = kernel_compiler_found() {
-        // ./test installs it and names its folder; it says so when it cannot.
+        // `./test` installs NVRTC and sets FDIME_NVRTC, or reports that it could not.
         assert!(std::env::var_os("FDIME_NVRTC").is_none(), "{reason}");
         println!("SKIPPED: {reason}");
         return;
     }
-    // Every precision and activation, and both ways to multiply: tf32 on 90 has one of its own.
+    // Every precision and activation, and both kinds of products: only tf32 on 90 uses wgmma.
     for (precision, activation, architecture) in [
         (Precision::Tf32, Activation::Relu, 90),
         (Precision::Tf32, Activation::Elu, 90),
@@ -47,7 +47,7 @@ fn plan(critic: CriticKind, pairing: Pairing, estimator: &str, hidden: &[usize])
     plan
 }
 
-/// A batch of the plan's own scenario.
+/// Returns a batch of the plan's own scenario.
 fn batch(plan: &RunPlan, n: usize) -> Batch {
     let scenario = plan.scenario.at(plan.schedule.levels[0]).unwrap();
     let dims = scenario.dims();
@@ -58,15 +58,15 @@ fn batch(plan: &RunPlan, n: usize) -> Batch {
     Batch { n, dims, x, y, partner, reference: Reference::default() }
 }
 
-/// |a - b| / |b| over whole vectors.
-fn relative(a: &[f32], b: &[f32]) -> f64 {
+/// Returns |a - b| / |b| for the Euclidean norm.
+fn relative_error(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     let square = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
     let difference = square(&mut a.iter().zip(b).map(|(a, b)| f64::from(a - b)));
     (difference / square(&mut b.iter().map(|b| f64::from(*b)))).sqrt()
 }
 
-/// An objective whose marginal half has no gradient.
+/// An objective without the gradient of its marginal half.
 struct JointHalf(Box<dyn Objective>);
 
 impl Objective for JointHalf {
@@ -85,18 +85,20 @@ impl Objective for JointHalf {
     }
 }
 
-/// How far the GPU is from the CPU.
-struct Off {
-    /// The value and the estimate, relative to 1 + |them|.
+/// Differences between GPU and CPU.
+struct Errors {
+    /// Of value and estimate, relative to 1 + their magnitude.
     value: f64,
     estimate: f64,
-    /// The gradient, relative to itself.
+    /// Of the gradient, relative to itself.
     gradient: f64,
-    /// The gradient, relative to its joint half: at the initial weights the two halves nearly cancel.
+    /// Of the gradient, relative to its joint half: at the initial weights the halves nearly
+    /// cancel.
     halves: f64,
 }
 
-fn off(engine: &CudaEngine, plan: &RunPlan, n: usize) -> Off {
+/// Compares one step on a batch of `n` rows.
+fn compare(engine: &CudaEngine, plan: &RunPlan, n: usize) -> Errors {
     let mut plan = plan.clone();
     plan.batch = n;
     let batch = batch(&plan, n);
@@ -112,14 +114,14 @@ fn off(engine: &CudaEngine, plan: &RunPlan, n: usize) -> Off {
     let (_, _, half) = pass(&mut JointHalf(objective()));
     let (value, estimate, gradient) = pass(&mut *objective());
     let gpu = engine.pass(&plan, &batch).unwrap();
-    let off = |a: f64, b: f64| (a - b).abs() / (1.0 + b.abs());
-    let relative = relative(&gpu.gradient, &gradient);
+    let error = |a: f64, b: f64| (a - b).abs() / (1.0 + b.abs());
+    let gradient_error = relative_error(&gpu.gradient, &gradient);
     let norm = |v: &[f32]| v.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
-    Off {
-        value: off(gpu.value, value),
-        estimate: off(gpu.estimate.0, estimate),
-        gradient: relative,
-        halves: relative * norm(&gradient) / norm(&half),
+    Errors {
+        value: error(gpu.value, value),
+        estimate: error(gpu.estimate.0, estimate),
+        gradient: gradient_error,
+        halves: gradient_error * norm(&gradient) / norm(&half),
     }
 }
 
@@ -132,12 +134,12 @@ const PAIRINGS: [(CriticKind, Pairing); 6] = [
     (CriticKind::Deranged, Pairing::Permutation),
 ];
 
-/// Same parameters, same batch: loss and gradients agree to 1e-5 in fp32 and 1e-3 in tf32 (1e-2 in bf16),
-/// for every critic, pairing, objective and activation, for shapes that fill tiles and shapes
-/// that do not. Gradients are measured against their joint half: at the initial weights it all but cancels
-/// with the marginal half, and the rest is as uncertain as each of them. A ReLU within rounding of its kink
-/// is on for one device and off for the other, whatever the kernels; so with ReLU and less than fp32 ten
-/// times as much is allowed.
+/// With the same parameters and batch, loss and gradients agree to 1e-5 in fp32, 1e-3 in tf32 and
+/// 1e-2 in bf16, for every critic, pairing, objective and activation, and for shapes that do or do
+/// not fill tiles. Gradients are compared relative to their joint half: at the initial weights it
+/// nearly cancels with the marginal half, and the difference is as uncertain as each of them. A
+/// ReLU whose input is zero within rounding may be positive on one device only, so with ReLU and
+/// less than fp32 the limits are ten times as large.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn a_pass_agrees_with_the_cpu_in_fp32() {
@@ -156,8 +158,8 @@ fn a_pass_agrees_with_the_cpu_in_bf16() {
     a_pass_agrees(Precision::Bf16, 1e-2);
 }
 
-fn a_pass_agrees(precision: Precision, allowed: f64) {
-    let engine = engine(precision);
+/// Returns plans and batch sizes that cover all kernels.
+fn settings() -> Vec<(RunPlan, usize)> {
     let estimators = [
         "gan-dime",
         "kl-dime",
@@ -177,11 +179,13 @@ fn a_pass_agrees(precision: Precision, allowed: f64) {
         "cpc",
     ];
     let mut settings: Vec<(RunPlan, usize)> = Vec::new();
+    let mut add = |mut plan: RunPlan, activation: Activation, n: usize| {
+        plan.critic.activation = activation;
+        settings.push((plan, n));
+    };
     for (critic, pairing) in PAIRINGS {
         for estimator in estimators {
-            let mut plan = plan(critic, pairing, estimator, &[40, 24]);
-            plan.critic.activation = Activation::Elu;
-            settings.push((plan, 37));
+            add(plan(critic, pairing, estimator, &[40, 24]), Activation::Elu, 37);
         }
         for (n, hidden) in [
             (64, &[256, 256][..]),
@@ -191,9 +195,7 @@ fn a_pass_agrees(precision: Precision, allowed: f64) {
             (300, &[300, 270]),
         ] {
             for activation in Activation::ALL {
-                let mut plan = plan(critic, pairing, "gan-dime", hidden);
-                plan.critic.activation = activation;
-                settings.push((plan, n));
+                add(plan(critic, pairing, "gan-dime", hidden), activation, n);
             }
         }
     }
@@ -208,55 +210,54 @@ fn a_pass_agrees(precision: Precision, allowed: f64) {
     ] {
         for hidden in [&[256, 256][..], &[256, 256, 256], &[250, 130, 70]] {
             for activation in [Activation::Relu, Activation::Softplus] {
-                let mut plan = plan(critic, pairing, estimator, hidden);
-                plan.critic.activation = activation;
-                settings.push((plan, n));
+                add(plan(critic, pairing, estimator, hidden), activation, n);
             }
         }
     }
     settings.retain(|(plan, _)| plan.check().is_ok());
-    let mut failed = Vec::new();
+    settings
+}
+
+fn a_pass_agrees(precision: Precision, limit: f64) {
+    let engine = engine(precision);
+    let settings = settings();
+    let mut failed = 0;
     let (mut smooth, mut kinked) = ((0.0f64, String::new()), (0.0f64, String::new()));
     for (plan, n) in &settings {
-        let off = off(&engine, plan, *n);
+        let errors = compare(&engine, plan, *n);
         let relu = plan.critic.activation == Activation::Relu;
-        let error = off.value.max(off.estimate).max(off.halves);
-        let what = format!(
+        let error = errors.value.max(errors.estimate).max(errors.halves);
+        let description = format!(
             "{} {} {} {:?} {} n={n}: value {:.1e} estimate {:.1e} gradient {:.1e} of halves {:.1e}",
             plan.critic.kind,
             plan.pairing,
             plan.estimator,
             plan.critic.hidden,
             plan.critic.activation,
-            off.value,
-            off.estimate,
-            off.gradient,
-            off.halves
+            errors.value,
+            errors.estimate,
+            errors.gradient,
+            errors.halves
         );
-        // NaN is as far as can be.
-        let allowed = if relu && precision != Precision::Fp32 { 10.0 * allowed } else { allowed };
-        if !matches!(error.partial_cmp(&allowed), Some(std::cmp::Ordering::Less)) {
-            println!("TOO FAR {what}");
-            failed.push(what.clone());
+        let limit = if relu && precision != Precision::Fp32 { 10.0 * limit } else { limit };
+        // `max` ignores NaN, and NaN is not below the limit.
+        let finite = [errors.value, errors.estimate, errors.halves].iter().all(|e| e.is_finite());
+        if !(finite && error < limit) {
+            println!("TOO FAR {description}");
+            failed += 1;
         }
         let worst = if relu { &mut kinked } else { &mut smooth };
         if error > worst.0 {
-            *worst = (error, what);
+            *worst = (error, description);
         }
     }
     println!("{precision:?}: worst smooth {smooth:?}\n{precision:?}: worst ReLU {kinked:?}");
-    assert!(failed.is_empty(), "{} of {} too far", failed.len(), settings.len());
+    assert_eq!(failed, 0, "of {} settings", settings.len());
 }
 
-/// Statistics of a staircase on both devices: means of 8 runs each lie within 4.5 standard errors of each
-/// other (Student's t with 14 degrees of freedom: alpha = 5e-4 for each of 38 comparisons, fixed seeds), and
-/// variances over iterations within a factor of 1.7.
-#[test]
-#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
-fn staircases_agree_within_their_noise() {
-    let cuda = engine(Precision::Tf32);
-    let mut settings = Vec::new();
-    for scenario in [
+/// Returns plans of all scenarios and of all critics with their pairings.
+fn staircases() -> Vec<RunPlan> {
+    let scenarios = [
         "gaussian",
         "cubic",
         "half-cube",
@@ -265,38 +266,46 @@ fn staircases_agree_within_their_noise() {
         "uniform",
         "student",
         "dense-gaussian",
-    ] {
-        settings.push((scenario, CriticKind::Deranged, Pairing::Derangement, "gan-dime"));
-    }
-    for (critic, pairing) in PAIRINGS {
-        settings.push(("gaussian", critic, pairing, "kl-dime"));
-    }
-    settings.push(("two-pair-gaussian", CriticKind::Joint, Pairing::AllPairs, "mine"));
-    settings.push(("gaussian+spiral-12", CriticKind::Joint, Pairing::AllPairs, "nwj"));
-    settings.push((
-        "gaussian+wiggle-1+y:wiggle-2",
-        CriticKind::Joint,
-        Pairing::AllPairs,
-        "smile-1",
-    ));
-    settings.push((
-        "gaussian+x:bimodal-1+y:bimodal-2",
-        CriticKind::Joint,
-        Pairing::AllPairs,
-        "cpc",
-    ));
-    settings.push(("additive-gaussian", CriticKind::Separable, Pairing::AllPairs, "hd-dime"));
-    for (scenario, critic, pairing, estimator) in settings {
+    ];
+    let (joint, all_pairs) = (CriticKind::Joint, Pairing::AllPairs);
+    let deranged = (CriticKind::Deranged, Pairing::Derangement);
+    let mut settings: Vec<_> =
+        scenarios.map(|scenario| (scenario, deranged.0, deranged.1, "gan-dime")).to_vec();
+    settings.extend(PAIRINGS.map(|(critic, pairing)| ("gaussian", critic, pairing, "kl-dime")));
+    settings.extend([
+        ("two-pair-gaussian", joint, all_pairs, "mine"),
+        ("gaussian+spiral-12", joint, all_pairs, "nwj"),
+        ("gaussian+wiggle-1+y:wiggle-2", joint, all_pairs, "smile-1"),
+        ("gaussian+x:bimodal-1+y:bimodal-2", joint, all_pairs, "cpc"),
+        ("additive-gaussian", CriticKind::Separable, all_pairs, "hd-dime"),
+    ]);
+    let staircase = |(scenario, critic, pairing, estimator): (&str, _, _, &str)| {
         let dim = if scenario == "swiss-roll" { 1 } else { 3 };
         let mut plan = plan(critic, pairing, estimator, &[32, 32]);
         plan.scenario = ScenarioPlan::new(scenario, dim).unwrap();
-        let levels = plan.scenario.default_levels();
-        plan.schedule.levels = levels[..2].to_vec();
+        plan.schedule.levels = plan.scenario.default_levels()[..2].to_vec();
         if scenario.contains("gaussian") && !scenario.contains("dense") {
             plan.schedule.levels = vec![Level::Mi(0.5), Level::Mi(1.5)];
         }
         plan.schedule.iterations = 400;
         plan.optimizer.learning_rate = 2e-3;
+        plan
+    };
+    settings.into_iter().map(staircase).collect()
+}
+
+/// Compares the statistics of staircases on both devices: means of 8 runs each are within 4.5
+/// standard errors of each other (Student's t with 14 degrees of freedom: alpha = 5e-4 for each of
+/// 38 comparisons, fixed seeds), and variances over iterations are within a factor of 1.7.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn staircases_agree_within_their_noise() {
+    let cuda = engine(Precision::Tf32);
+    for plan in staircases() {
+        let name = format!(
+            "{} {} {} {}",
+            plan.scenario.name, plan.critic.kind, plan.pairing, plan.estimator
+        );
         let plans: Vec<RunPlan> = (0..8).map(|seed| RunPlan { seed, ..plan.clone() }).collect();
         let summaries = [&CpuEngine::new(0) as &dyn Engine, &cuda].map(|engine| {
             let traces: Vec<_> =
@@ -305,32 +314,30 @@ fn staircases_agree_within_their_noise() {
             summarise_runs(&traces, 150)
         });
         for (cpu, gpu) in summaries[0].iter().zip(&summaries[1]) {
-            let spread = |s: Option<f64>| s.unwrap().powi(2) / 8.0;
-            let error = (spread(cpu.mean_spread) + spread(gpu.mean_spread)).sqrt();
-            let off = (cpu.level.mean.0 - gpu.level.mean.0).abs() / error;
+            let squared_error = |spread: Option<f64>| spread.unwrap().powi(2) / 8.0;
+            let error = (squared_error(cpu.mean_spread) + squared_error(gpu.mean_spread)).sqrt();
+            let distance = (cpu.level.mean.0 - gpu.level.mean.0).abs() / error;
             println!(
-                "{scenario} {critic} {pairing} {estimator} true {:.3}: cpu {:.4} gpu {:.4}, {off:.1} standard errors; variances {:.5} {:.5}",
+                "{name} true {:.3}: cpu {:.4} gpu {:.4}, {distance:.1} standard errors; variances \
+                 {:.5} {:.5}",
                 cpu.level.true_mi.0,
                 cpu.level.mean.0,
                 gpu.level.mean.0,
                 cpu.level.variance,
                 gpu.level.variance
             );
-            assert!(off < 4.5, "{scenario} {critic} {pairing} {estimator}");
+            assert!(distance < 4.5, "{name}");
             let ratio = cpu.level.variance / gpu.level.variance;
-            assert!(
-                (0.6..1.7).contains(&ratio),
-                "{scenario} {critic} {pairing} {estimator}: {ratio}"
-            );
+            assert!((0.6..1.7).contains(&ratio), "{name}: {ratio}");
         }
     }
 }
 
-/// Plans repeat to the bit; and as long as company does not change how products are cut, as for this small
-/// network, it changes nothing.
+/// Plans give the same bits again, alone or together, as long as the number of runs does not change
+/// how products are tiled, as for this small network.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
-fn a_run_does_not_depend_on_its_company() {
+fn results_do_not_depend_on_other_plans() {
     let engine = engine(Precision::Tf32);
     let mut plans = Vec::new();
     for (seed, estimator) in [(0, "gan-dime"), (1, "mine"), (2, "kl-dime"), (0, "nwj")] {
@@ -346,10 +353,11 @@ fn a_run_does_not_depend_on_its_company() {
     assert_eq!(engine.execute(&plans, &silent), together);
 }
 
-/// What does not fit is refused with the size it needs; what has no kernels runs on the CPU.
+/// A plan that does not fit into memory is an error with the required size; a plan without kernels
+/// runs on the CPU.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
-fn limits_are_told() {
+fn unsupported_plans_are_reported_or_run_on_the_cpu() {
     let engine = engine(Precision::Tf32);
     let mut large = plan(CriticKind::Joint, Pairing::AllPairs, "gan-dime", &[256, 256]);
     large.batch = 40_000;
@@ -362,6 +370,6 @@ fn limits_are_told() {
         [custom.clone(), RunPlan { estimator: "gan-dime".parse().unwrap(), ..custom.clone() }];
     let traces = engine.execute(&plans, &silent);
     let cpu = CpuEngine::new(0).execute(&plans, &silent);
-    assert_eq!(traces[0], cpu[0], "the custom one ran on the CPU");
+    assert_eq!(traces[0], cpu[0], "the custom divergence ran on the CPU");
     assert_ne!(traces[1], cpu[1]);
 }

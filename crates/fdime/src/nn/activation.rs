@@ -5,8 +5,8 @@ use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// The nonlinearity of hidden layers. Each one's slope is a function of its output, so only
-/// outputs are kept between the forward and the backward pass.
+/// The nonlinearity of hidden layers. Its slope is a function of its output, so only outputs are
+/// kept between the forward and the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
@@ -22,7 +22,7 @@ impl Activation {
     /// Every activation.
     pub const ALL: [Activation; 3] = [Activation::Relu, Activation::Elu, Activation::Softplus];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name, as plans and users write it.
     pub fn name(self) -> &'static str {
         match self {
             Activation::Relu => "relu",
@@ -31,7 +31,7 @@ impl Activation {
         }
     }
 
-    /// The value at z.
+    /// Returns the value at `z`.
     #[inline(always)]
     pub fn value<R: Real>(self, z: R) -> R {
         match self {
@@ -42,7 +42,7 @@ impl Activation {
         }
     }
 
-    /// The slope, from the output.
+    /// Returns the slope at the point where the value is `output`.
     #[inline(always)]
     pub fn slope_at_output<R: Real>(self, output: R) -> R {
         match self {
@@ -84,7 +84,8 @@ fn add_bias_smooth(rows: &mut [f32], bias: &[f32], activation: Activation) {
     }
 }
 
-/// gradient *= slope, and the column sums of the result (the bias gradient) in the same pass.
+/// Computes gradient *= slope and, in the same pass, adds the column sums of the result (the bias
+/// gradient) to `sums`.
 pub(crate) fn backward_and_column_sums(
     gradient: &mut [f32],
     outputs: &[f32],
@@ -97,7 +98,7 @@ pub(crate) fn backward_and_column_sums(
     }
 }
 
-/// gradient *= slope
+/// Computes gradient *= slope.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 pub(crate) fn backward(gradient: &mut [f32], outputs: &[f32], activation: Activation) {
     for (g, a) in gradient.iter_mut().zip(outputs) {
@@ -120,9 +121,9 @@ fn backward_smooth(
     backward_by_columns(gradient, outputs, sums, activation);
 }
 
-/// Blocks of columns are the outer loop, so that their sums stay in registers. The gradient is
-/// multiplied by a slope of 0 or 1 even for ReLU: a selection would become masked stores, which
-/// are slow on some processors.
+/// Implements [`backward_and_column_sums`]. The outer loop goes over blocks of columns, so that
+/// their sums stay in registers. The gradient is multiplied by a slope of 0 or 1 even for ReLU:
+/// a selection would become masked stores, which are slow on some processors.
 #[inline(always)]
 fn backward_by_columns(
     gradient: &mut [f32],
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slopes_follow_from_outputs() {
+    fn slopes_match_finite_differences() {
         for activation in Activation::ALL {
             for k in -30..=30 {
                 let (z, h) = (f64::from(k) * 0.31 + 0.01, 1e-6);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_survives_every_activation() {
+    fn every_activation_keeps_nan() {
         for activation in Activation::ALL {
             let mut row = [f32::NAN, 1.0];
             add_bias_and_activate(&mut row, &[0.0, 0.0], activation);

@@ -1,4 +1,4 @@
-//! Adam, over gradients that come in parts.
+//! The Adam optimiser, for gradients that are sums of parts.
 
 use crate::error::{Result, invalid};
 use crate::message::Parameter;
@@ -16,10 +16,10 @@ pub struct AdamPlan {
     pub beta1: f64,
     /// The decay of the second moment.
     pub beta2: f64,
-    /// What is added to the root of the second moment.
+    /// The number added to the root of the second moment.
     pub epsilon: f64,
-    /// Decoupled weight decay (AdamW): every step also takes learning rate * decay of each
-    /// parameter away.
+    /// Decoupled weight decay (AdamW): every step also subtracts learning rate * decay times each
+    /// parameter.
     pub decay: f64,
 }
 
@@ -30,7 +30,7 @@ impl Default for AdamPlan {
 }
 
 impl AdamPlan {
-    /// Refuses settings that cannot work.
+    /// Returns an error if a setting is outside its range.
     pub fn check(&self) -> Result<()> {
         let positive = |v: f64| v.is_finite() && v > 0.0;
         if !positive(self.learning_rate) {
@@ -55,7 +55,7 @@ impl AdamPlan {
     }
 }
 
-/// What one group of rows contributes: to the gradient of the parameters from `offset` on, and to
+/// The contribution of one group of rows to the gradient of the parameters from `offset` on, and to
 /// the objective's value.
 pub(crate) struct Part {
     pub(crate) offset: usize,
@@ -69,15 +69,15 @@ impl Part {
     }
 }
 
-/// The optimiser's state. It climbs: parameters move along the gradient.
+/// The optimiser's state. It maximises: parameters move along the gradient.
 pub struct Adam {
     plan: AdamPlan,
     step: i32,
-    /// For every block of parameters its first moments, then its second ones.
+    /// For every block of parameters its first moments, then its second moments.
     moments: Vec<f32>,
 }
 
-/// Parameters updated together: few enough for the sum of the parts to stay in L1.
+/// The number of parameters updated together, so that the sum of the parts fits into the L1 cache.
 const BLOCK: usize = 1024;
 
 struct StepSizes {
@@ -93,17 +93,18 @@ struct StepSizes {
 }
 
 impl Adam {
-    /// Fresh state for this many parameters.
+    /// Returns the initial state for this many parameters.
     pub fn new(plan: AdamPlan, parameters: usize) -> Self {
         Adam { plan, step: 0, moments: vec![0.0; 2 * BLOCK * parameters.div_ceil(BLOCK)] }
     }
 
-    /// Another learning rate from the next step on.
+    /// Sets the learning rate from the next step on.
     pub(crate) fn set_learning_rate(&mut self, learning_rate: f64) {
         self.plan.learning_rate = learning_rate;
     }
 
-    /// One step. The parts are summed in their order, so the result does not depend on threads.
+    /// Makes one step. The parts are summed in their order, so the result does not depend on the
+    /// number of threads.
     pub(crate) fn ascend(&mut self, parameters: &mut [f32], parts: &[Part], workers: &mut Workers) {
         self.step = self.step.saturating_add(1);
         let sizes = StepSizes {
@@ -114,8 +115,8 @@ impl Adam {
             epsilon: self.plan.epsilon as f32,
             keep: (1.0 - self.plan.learning_rate * self.plan.decay) as f32,
         };
-        // One long run of blocks for each thread, the same in every step, so that a thread finds
-        // its parameters and moments in its own cache.
+        // Each thread gets consecutive blocks, the same in every step, so that it finds their
+        // parameters and moments in its own cache.
         let share = parameters.len().div_ceil(BLOCK * workers.count()) * BLOCK;
         workers.for_each_block(
             (&mut self.moments, 2 * share),
@@ -134,7 +135,7 @@ impl Adam {
     }
 }
 
-/// gradient = the sum of the parts over the parameters from `start` on
+/// Adds the parts of the parameters from `start` on to `gradient`.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn sum_parts(gradient: &mut [f32], start: usize, parts: &[Part]) {
     for part in parts {
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follows_the_textbook_update_and_sums_its_parts() {
+    fn matches_the_textbook_update_of_summed_parts() {
         let plan = AdamPlan { learning_rate: 0.1, decay: 0.05, ..AdamPlan::default() };
         let count = BLOCK + 10;
         let mut adam = Adam::new(plan, count);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_settings_are_named() {
+    fn invalid_settings_are_named() {
         let bad = AdamPlan { learning_rate: -1.0, ..AdamPlan::default() };
         assert!(bad.check().unwrap_err().to_string().contains("learning rate"));
         let bad = AdamPlan { beta2: 1.0, ..AdamPlan::default() };

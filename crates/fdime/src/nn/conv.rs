@@ -1,4 +1,4 @@
-//! A convolutional network over a block of images, as matrix products over gathered windows.
+//! A convolutional network over a block of images, as matrix products with gathered windows.
 
 use super::activation::{Activation, add_bias_and_activate, backward_and_column_sums};
 use super::matrix::{Matrix, Write, multiply};
@@ -6,36 +6,36 @@ use crate::random::Rng;
 use rand::RngExt;
 use std::ops::Range;
 
-/// Windows are squares of this many pixels on each side,
+/// The side of the square windows in pixels.
 const KERNEL: usize = 5;
-/// every second pixel has one,
+/// The distance from one window to the next.
 const STRIDE: usize = 2;
-/// and around the image there are so many pixels of zeros.
+/// The number of zero pixels around the image.
 const PADDING: usize = 2;
 
-/// Images whose windows are gathered together: their products stay in the L2 cache.
+/// The number of images whose windows are gathered together, so that products stay in the L2 cache.
 const GATHERED: usize = 4;
 
-/// Pixels on each side of what a convolution makes of an image.
+/// Returns the side of a convolution's output for an image of `side` x `side` pixels.
 fn convolved(side: usize) -> usize {
     (side + 2 * PADDING - KERNEL) / STRIDE + 1
 }
 
-/// The shape of a network: convolutions, then dense layers. An image is stored pixel after pixel, the
-/// channels of a pixel side by side; what a convolution makes of it likewise. Parameters are those of
-/// layer after layer, weights (inputs x outputs) before bias, in one flat buffer.
+/// The shape of a network: convolutions, then dense layers. Images and the outputs of convolutions
+/// are stored pixel after pixel, with adjacent channels. Parameters are one flat buffer, layer
+/// after layer, weights (inputs x outputs) before bias.
 #[derive(Clone, Debug)]
 pub(crate) struct ConvNet {
     layers: Vec<Layer>,
     activation: Activation,
 }
 
-/// A product of the rows that an image has in this layer with the weights.
+/// A layer: the product of an image's rows with the weights.
 #[derive(Clone, Debug)]
 struct Layer {
-    /// How rows are gathered; nothing for a dense layer, whose row is the image as it is.
+    /// How rows are gathered; `None` for a dense layer, whose only row is the whole input.
     window: Option<Window>,
-    /// Rows of an image.
+    /// The number of rows of an image.
     rows: usize,
     inputs: usize,
     outputs: usize,
@@ -51,25 +51,26 @@ impl Layer {
         self.weights().end..self.weights().end + self.outputs
     }
 
-    /// What an image has become behind this layer.
+    /// Returns the number of outputs for one image.
     fn image(&self) -> usize {
         self.rows * self.outputs
     }
 }
 
-/// The memory one thread needs to take a block of images forward and backward.
+/// The memory of one thread for the forward and backward pass over a block of images.
 pub(crate) struct ConvScratch {
     /// `activations[k]` is the input of layer k; the last is the network's output.
     pub(crate) activations: Vec<Vec<f32>>,
-    /// The gradient of the network's output, to be filled in before the way back.
+    /// The gradient of the network's output, to be set before the backward pass.
     pub(crate) gradient: Vec<f32>,
     gradient_below: Vec<f32>,
     gathered: Vec<f32>,
 }
 
 impl ConvNet {
-    /// Images with so many channels and pixels on each side go through convolutions with `hidden`
-    /// channels, but for the last of `hidden`, a dense layer; then comes a single output.
+    /// Returns a network for images of `side` x `side` pixels: convolutions whose numbers of
+    /// channels are all but the last of `hidden`, a dense layer as wide as the last, and a single
+    /// output.
     pub(crate) fn new(
         channels: usize,
         side: usize,
@@ -99,7 +100,8 @@ impl ConvNet {
         self.layers.last().map_or(0, |layer| layer.bias().end)
     }
 
-    /// Uniform in +-1/sqrt(inputs), as PyTorch's layers start; weights times `scale`.
+    /// Draws parameters uniformly from +-1/sqrt(inputs), as PyTorch's layers do, and multiplies the
+    /// weights by `scale`.
     pub(crate) fn initialise(&self, parameters: &mut [f32], scale: f32, rng: &mut Rng) {
         for layer in &self.layers {
             let bound = 1.0 / (layer.inputs as f32).sqrt();
@@ -110,7 +112,8 @@ impl ConvNet {
         }
     }
 
-    /// Multiply-adds of a training pass over one image; the input's gradient is not needed.
+    /// Returns the number of multiply-adds of a training pass over one image, without the gradient
+    /// of the input.
     pub(crate) fn multiply_adds(&self) -> f64 {
         let forward = |layer: &Layer| (layer.rows * layer.inputs * layer.outputs) as f64;
         3.0 * self.layers.iter().map(forward).sum::<f64>()
@@ -132,7 +135,7 @@ impl ConvNet {
         }
     }
 
-    /// Takes `images` images of `activations[0]` through all layers.
+    /// Computes the outputs of all layers for `images` images of `activations[0]`.
     pub(crate) fn forward(&self, parameters: &[f32], images: usize, scratch: &mut ConvScratch) {
         for (k, layer) in self.layers.iter().enumerate() {
             let (below, above) = scratch.activations.split_at_mut(k + 1);
@@ -161,8 +164,8 @@ impl ConvNet {
         }
     }
 
-    /// Takes `scratch.gradient` of the outputs of `images` images back and adds (or writes) the
-    /// parameters' gradient.
+    /// Propagates `scratch.gradient`, the gradient of the outputs of `images` images, back through
+    /// all layers and adds (or writes) the parameters' gradient.
     pub(crate) fn backward(
         &self,
         parameters: &[f32],
@@ -173,7 +176,7 @@ impl ConvNet {
     ) {
         let ConvScratch { activations, gradient, gradient_below, gathered } = scratch;
         if write == Write::Replace {
-            // Bias gradients are summed up by the layer above, so they start from zero here.
+            // The layer above adds to the bias gradients, so they start from zero.
             for layer in &self.layers {
                 parameter_gradient[layer.bias()].fill(0.0);
             }
@@ -196,22 +199,17 @@ impl ConvNet {
                     }
                 }
                 Some(window) => {
-                    let size = window.image();
-                    let mut write = write;
-                    gradient_below[..if k > 0 { images * size } else { 0 }].fill(0.0);
-                    for start in (0..images).step_by(GATHERED) {
-                        let block = start..images.min(start + GATHERED);
-                        let of = |size: usize| block.start * size..block.end * size;
-                        let rows = window.gather(&input[of(size)], gathered);
-                        let above = Matrix::new(&above[of(layer.image())], rows, layer.outputs);
-                        let windows = Matrix::new(gathered, rows, layer.inputs);
-                        multiply(weight_gradient, write, windows.transposed(), above);
-                        write = Write::Add;
-                        if k > 0 {
-                            multiply(gathered, Write::Replace, above, weights.transposed());
-                            window.scatter(gathered, &mut gradient_below[of(size)]);
-                        }
-                    }
+                    let below =
+                        &mut gradient_below[..if k > 0 { images * window.image() } else { 0 }];
+                    let input = &input[..images * window.image()];
+                    window.backward(
+                        input,
+                        above,
+                        weights,
+                        gathered,
+                        (weight_gradient, write),
+                        below,
+                    );
                 }
             }
             if k > 0 {
@@ -228,7 +226,7 @@ impl ConvNet {
     }
 }
 
-/// What a convolution looks at.
+/// The input of a convolution.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     channels: usize,
@@ -240,14 +238,14 @@ impl Window {
         self.side * self.side * self.channels
     }
 
-    /// Calls `f(row, place in the row, place in the image, length)` for every run of pixels that a
-    /// window of one image shares with a line of it.
-    fn runs(&self, mut f: impl FnMut(usize, usize, usize, usize)) {
+    /// Calls `f(row, index in the row, index in the image, length)` for every line of every window
+    /// of one image, without the padding.
+    fn for_each_line(&self, mut f: impl FnMut(usize, usize, usize, usize)) {
         let (side, places) = (self.side, convolved(self.side));
         for (row, (top, left)) in
             (0..places).flat_map(|top| (0..places).map(move |left| (top, left))).enumerate()
         {
-            // Coordinates with the padding; the image begins at PADDING.
+            // Coordinates include the padding: the image begins at PADDING.
             let columns =
                 (left * STRIDE).max(PADDING)..(left * STRIDE + KERNEL).min(side + PADDING);
             for line in 0..KERNEL {
@@ -266,7 +264,7 @@ impl Window {
         }
     }
 
-    /// Writes the windows of some images, one a row; returns the number of rows.
+    /// Writes the windows of the images, one per row, and returns the number of rows.
     fn gather(&self, images: &[f32], rows: &mut [f32]) -> usize {
         let (places, width) = (convolved(self.side).pow(2), KERNEL * KERNEL * self.channels);
         let count = images.len() / self.image();
@@ -274,20 +272,49 @@ impl Window {
         for (image, rows) in
             images.chunks_exact(self.image()).zip(rows.chunks_exact_mut(places * width))
         {
-            self.runs(|row, to, from, length| {
+            self.for_each_line(|row, to, from, length| {
                 rows[row * width + to..][..length].copy_from_slice(&image[from..from + length]);
             });
         }
         count * places
     }
 
-    /// Adds windows to the images they were taken from.
+    /// Adds (or writes) the gradient of the weights and, unless `below` is empty, writes the
+    /// gradient of the input, for all images of `input` with the gradient `above` of the outputs.
+    fn backward(
+        &self,
+        input: &[f32],
+        above: &[f32],
+        weights: Matrix,
+        gathered: &mut [f32],
+        (weight_gradient, mut write): (&mut [f32], Write),
+        below: &mut [f32],
+    ) {
+        let images = input.len() / self.image();
+        let (inputs, outputs) = (weights.rows, weights.columns);
+        below.fill(0.0);
+        for start in (0..images).step_by(GATHERED) {
+            let block = start..images.min(start + GATHERED);
+            let range = |size: usize| block.start * size..block.end * size;
+            let rows = self.gather(&input[range(self.image())], gathered);
+            let above = Matrix::new(&above[range(above.len() / images)], rows, outputs);
+            let windows = Matrix::new(gathered, rows, inputs);
+            multiply(weight_gradient, write, windows.transposed(), above);
+            write = Write::Add;
+            if !below.is_empty() {
+                multiply(gathered, Write::Replace, above, weights.transposed());
+                self.scatter(gathered, &mut below[range(self.image())]);
+            }
+        }
+    }
+
+    /// Adds windows to the images from which they were gathered.
     fn scatter(&self, rows: &[f32], images: &mut [f32]) {
         let (places, width) = (convolved(self.side).pow(2), KERNEL * KERNEL * self.channels);
         for (image, rows) in
             images.chunks_exact_mut(self.image()).zip(rows.chunks_exact(places * width))
         {
-            self.runs(|row, from, to, length| {
+            self.for_each_line(|row, from, to, length| {
                 let values = &rows[row * width + from..][..length];
                 image[to..to + length].iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
             });
@@ -300,7 +327,7 @@ mod tests {
     use super::*;
     use crate::random::{Purpose, stream};
 
-    /// One output pixel of one channel, by the definition of a convolution.
+    /// Returns one output pixel of the first channel by the definition of a convolution.
     fn reference(net: &ConvNet, parameters: &[f32], image: &[f32], pixel: (usize, usize)) -> f32 {
         let layer = &net.layers[0];
         let Window { channels, side } = layer.window.unwrap();
@@ -319,18 +346,18 @@ mod tests {
         sum.max(0.0)
     }
 
-    fn numbers(count: usize) -> Vec<f32> {
+    fn random_numbers(count: usize) -> Vec<f32> {
         let mut rng = stream(5, Purpose::Data, 0, 0);
         (0..count).map(|_| rng.random_range(-1.0..1.0)).collect()
     }
 
     #[test]
-    fn a_convolution_is_one_by_its_definition() {
+    fn convolutions_match_their_definition() {
         for side in [3, 7, 8] {
             let net = ConvNet::new(2, side, &[3, 4], Activation::Relu);
-            let parameters = numbers(net.parameter_count());
+            let parameters = random_numbers(net.parameter_count());
             let images = 6;
-            let input = numbers(images * side * side * 2);
+            let input = random_numbers(images * side * side * 2);
             let mut scratch = net.scratch(images);
             scratch.activations[0].copy_from_slice(&input);
             net.forward(&parameters, images, &mut scratch);
@@ -347,14 +374,16 @@ mod tests {
         }
     }
 
-    /// With smooth activations the slope along a random direction is the difference of the values.
+    /// With smooth activations the slope along a random direction matches a finite difference.
     #[test]
-    fn gradients_against_differences() {
+    fn gradients_match_finite_differences() {
         let net = ConvNet::new(2, 8, &[3, 4, 6], Activation::Softplus);
-        let (parameters, direction) =
-            (numbers(net.parameter_count()), numbers(net.parameter_count() + 1)[1..].to_vec());
+        let (parameters, direction) = (
+            random_numbers(net.parameter_count()),
+            random_numbers(net.parameter_count() + 1)[1..].to_vec(),
+        );
         let images = 6;
-        let input = numbers(images * 128);
+        let input = random_numbers(images * 128);
         let sum_at = |step: f32, gradient: Option<&mut [f32]>| {
             let parameters: Vec<f32> =
                 parameters.iter().zip(&direction).map(|(p, d)| 0.3 * p + step * d).collect();
@@ -365,7 +394,7 @@ mod tests {
             if let Some(gradient) = gradient {
                 (0..images).for_each(|i| scratch.gradient[i] = 1.0 + i as f32);
                 net.backward(&parameters, images, Write::Replace, gradient, &mut scratch);
-                // Adding the same again doubles it.
+                // A second pass that adds doubles the gradient.
                 net.forward(&parameters, images, &mut scratch);
                 (0..images).for_each(|i| scratch.gradient[i] = 1.0 + i as f32);
                 net.backward(&parameters, images, Write::Add, gradient, &mut scratch);

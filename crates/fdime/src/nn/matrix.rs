@@ -1,17 +1,17 @@
 //! Row-major matrix views and their product.
 
-/// A matrix inside a slice: element (r, c) at `r * row_stride + c * column_stride`.
+/// A matrix in a slice, with element (r, c) at `r * row_stride + c * column_stride`.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
-    data: &'a [f32],
-    rows: usize,
-    columns: usize,
+    pub(super) data: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
     row_stride: usize,
     column_stride: usize,
 }
 
 impl<'a> Matrix<'a> {
-    /// The first `rows` x `columns` elements of a slice, row-major.
+    /// Returns the first `rows * columns` elements of a slice as a row-major matrix.
     pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         Matrix {
             data: &data[..rows * columns],
@@ -33,14 +33,14 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Whether a product replaces what the destination held or is added to it.
+/// Whether a product replaces the destination or is added to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
     Replace,
     Add,
 }
 
-/// destination (row-major) = left * right, or += with [`Write::Add`].
+/// Computes destination (row-major) = left * right, or += with [`Write::Add`].
 pub(crate) fn multiply(destination: &mut [f32], write: Write, left: Matrix, right: Matrix) {
     let (m, k, n) = (left.rows, left.columns, right.columns);
     assert_eq!(k, right.rows, "inner dimensions");
@@ -48,9 +48,9 @@ pub(crate) fn multiply(destination: &mut [f32], write: Write, left: Matrix, righ
     if m == 0 || n == 0 {
         return;
     }
-    // SAFETY: each view's slice holds rows * columns elements laid out by its strides (Matrix::new
-    // checks it, transposing keeps it), and `destination` holds m * n, checked just above; it is
-    // borrowed mutably, so it overlaps neither operand.
+    // SAFETY: each view's slice holds rows * columns elements laid out by its strides
+    // (`Matrix::new` checks it, `transposed` keeps it), and `destination` holds m * n, checked
+    // above. It is borrowed mutably, so it overlaps neither operand.
     unsafe {
         gemm::gemm(
             m,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_of_plain_and_transposed_views() {
+    fn products_of_plain_and_transposed_matrices() {
         let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2x3
         let b = [1.0, 0.0, 2.0, 1.0, 0.0, 3.0]; // 3x2
         let mut c = [10.0f32; 4];

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// The shape of a network: layer k maps `widths[k]` inputs to `widths[k+1]` outputs as
 /// z = a W_k + b_k with W_k stored row-major (inputs x outputs), then its bias, layer after layer
-/// in one flat parameter buffer. Hidden layers end in the activation, the last one in nothing.
+/// in one flat parameter buffer. Only hidden layers apply the activation.
 #[derive(Clone, Debug)]
 pub(crate) struct Mlp {
     widths: Vec<usize>,
@@ -19,27 +19,28 @@ pub(crate) struct Mlp {
     dropout: f64,
 }
 
-/// A transposed copy of the weights for the way back. Without it each chunk of rows would pay for
-/// the transposition: the product alone is 10 to 40% slower at 64 rows. One for
-/// each thread, brought up to date when that thread first needs it in a pass.
+/// A transposed copy of the weights for the backward pass, where products with transposed weights
+/// are 10 to 40% slower at 64 rows. Each thread has its own and updates it at its first use in a
+/// pass.
 pub(crate) struct Transposed {
     weights: Vec<f32>,
     pass: u64,
 }
 
-/// The memory one thread needs to take a chunk of rows forward and backward.
+/// The memory of one thread for the forward and backward pass over a chunk of rows.
 pub(crate) struct MlpScratch {
     /// `activations[k]` is the input of layer k; the last is the network's output.
     pub(crate) activations: Vec<Vec<f32>>,
-    /// The gradient of the network's output, to be filled in before the way back.
+    /// The gradient of the network's output, to be set before the backward pass.
     pub(crate) gradient: Vec<f32>,
     gradient_below: Vec<f32>,
-    /// Which hidden activations the last forward pass kept; empty without dropout.
+    /// 1 for hidden activations that the last forward pass kept, 0 for others; empty without
+    /// dropout.
     kept: Vec<Vec<u8>>,
 }
 
-/// Hidden activations set to zero at random while training, the others scaled up by
-/// 1 / (1 - rate), so that on average nothing changes. The rate comes in steps of 1/256.
+/// Sets hidden activations to zero at random during training and scales the others by
+/// 1 / (1 - rate), which keeps their mean. The rate is rounded to a multiple of 1/256.
 struct Dropout {
     threshold: u8,
     random: u64,
@@ -54,7 +55,7 @@ impl Dropout {
         256.0 / (256.0 - f32::from(self.threshold))
     }
 
-    /// SplitMix64: one call gives eight decisions.
+    /// Returns the next random number (SplitMix64); its bytes decide over eight activations.
     fn next(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -97,7 +98,7 @@ impl Mlp {
         Mlp { widths, activation, offsets, dropout: 0.0 }
     }
 
-    /// The same with dropout behind every hidden layer.
+    /// Returns the network with dropout after every hidden layer.
     pub(crate) fn with_dropout(mut self, rate: f64) -> Self {
         self.dropout = rate;
         self
@@ -111,7 +112,7 @@ impl Mlp {
         self.widths.len() - 1
     }
 
-    /// Outputs of layer k-1, inputs of layer k.
+    /// Returns the number of inputs of layer k, which are the outputs of layer k-1.
     pub(crate) fn width(&self, k: usize) -> usize {
         self.widths[k]
     }
@@ -120,23 +121,23 @@ impl Mlp {
         self.activation
     }
 
-    /// Where layer k's weights are in the flat buffer.
+    /// Returns the range of layer k's weights in the flat buffer.
     pub(crate) fn weights(&self, k: usize) -> Range<usize> {
         self.offsets[k]..self.offsets[k] + self.widths[k] * self.widths[k + 1]
     }
 
-    /// Where layer k's bias is in the flat buffer.
+    /// Returns the range of layer k's bias in the flat buffer.
     pub(crate) fn bias(&self, k: usize) -> Range<usize> {
         self.weights(k).end..self.offsets[k + 1]
     }
 
-    /// Multiply-adds of one row in layers `layers`.
+    /// Returns the number of multiply-adds for one row in `layers`.
     pub(crate) fn multiply_adds(&self, layers: Range<usize>) -> usize {
         layers.map(|k| self.widths[k] * self.widths[k + 1]).sum()
     }
 
-    /// Uniform in +-1/sqrt(inputs) for weights and biases, as PyTorch's linear layers start; weights
-    /// times `scale`.
+    /// Draws weights and biases uniformly from +-1/sqrt(inputs), as PyTorch's linear layers do, and
+    /// multiplies the weights by `scale`.
     pub(crate) fn initialise(&self, parameters: &mut [f32], scale: f32, rng: &mut Rng) {
         for k in 0..self.layers() {
             let bound = 1.0 / (self.widths[k] as f32).sqrt();
@@ -161,7 +162,7 @@ impl Mlp {
         Transposed { weights: vec![0.0; self.parameter_count()], pass: 0 }
     }
 
-    /// Transposes the weights unless that was done in this pass already; passes count from 1.
+    /// Transposes the weights unless it was already done in this pass. Passes are counted from 1.
     pub(crate) fn update_transposed(
         &self,
         parameters: &[f32],
@@ -179,8 +180,8 @@ impl Mlp {
         }
     }
 
-    /// Takes `rows` rows of `activations[first]` through layers `first..`. When training, `noise`
-    /// picks the random numbers of dropout; without it nothing is dropped.
+    /// Computes the outputs of layers `first..` for `rows` rows of `activations[first]`. `noise`
+    /// seeds dropout during training; with `None` no activation is dropped.
     pub(crate) fn forward(
         &self,
         parameters: &[f32],
@@ -223,10 +224,10 @@ impl Mlp {
         }
     }
 
-    /// Takes `scratch.gradient` of the outputs of `rows` rows back through layers `first..` and
-    /// adds (or writes) the parameters' gradient. Returns the gradient with respect to the outputs of
-    /// layer `first - 1` before their activation, or nothing for `first` = 0: the gradient of the
-    /// network's input is never needed.
+    /// Propagates `scratch.gradient`, the gradient of the outputs of `rows` rows, back through
+    /// layers `first..` and adds (or writes) the parameters' gradient. Returns the gradient of the
+    /// outputs of layer `first - 1` before their activation. It is empty for `first` = 0: the
+    /// gradient of the network's input is never needed.
     pub(crate) fn backward<'a>(
         &self,
         transposed: &Transposed,
@@ -239,7 +240,7 @@ impl Mlp {
         let MlpScratch { activations, gradient, gradient_below, kept } = scratch;
         let last = self.layers() - 1;
         if write == Write::Replace {
-            // Bias gradients are summed up by the layer above, so they start from zero here.
+            // The layer above adds to the bias gradients, so they start from zero.
             for k in first..=last {
                 parameter_gradient[self.bias(k)].fill(0.0);
             }
@@ -250,49 +251,23 @@ impl Mlp {
         }
         for k in (first..=last).rev() {
             let (inputs, outputs) = (self.widths[k], self.widths[k + 1]);
-            let (input, above) = (&activations[k][..rows * inputs], &gradient[..rows * outputs]);
-            let weight_gradient = &mut parameter_gradient[self.weights(k)];
-            if outputs == 1 {
-                if write == Write::Replace {
-                    weight_gradient.fill(0.0);
-                }
-                add_scaled_rows(weight_gradient, input, above);
-            } else {
-                multiply(
-                    weight_gradient,
-                    write,
-                    Matrix::new(input, rows, inputs).transposed(),
-                    Matrix::new(above, rows, outputs),
-                );
-            }
+            let input = Matrix::new(&activations[k], rows, inputs);
+            let above = Matrix::new(gradient, rows, outputs);
+            add_weight_gradient(&mut parameter_gradient[self.weights(k)], write, input, above);
             if k == 0 {
                 return &[];
             }
-            let weights = &transposed.weights[self.weights(k)];
             let below = &mut gradient_below[..rows * inputs];
-            if outputs == 1 {
-                outer_product(below, above, weights);
-            } else {
-                multiply(
-                    below,
-                    Write::Replace,
-                    Matrix::new(above, rows, outputs),
-                    Matrix::new(weights, outputs, inputs),
-                );
-            }
+            let weights = Matrix::new(&transposed.weights[self.weights(k)], outputs, inputs);
+            write_input_gradient(below, above, weights);
             if let Some(kept) = kept.get(k).filter(|kept| !kept.is_empty()) {
                 let input = &mut activations[k][..rows * inputs];
                 undo_dropout(below, input, kept, Dropout::new(self.dropout, 0).scale());
             }
             let input = &activations[k][..rows * inputs];
-            let sums = self.bias(k - 1);
             if k > first {
-                backward_and_column_sums(
-                    below,
-                    input,
-                    &mut parameter_gradient[sums],
-                    self.activation,
-                );
+                let sums = &mut parameter_gradient[self.bias(k - 1)];
+                backward_and_column_sums(below, input, sums, self.activation);
             } else {
                 // The caller owns layer k-1 and sums its bias gradient itself.
                 activation::backward(below, input, self.activation);
@@ -303,8 +278,29 @@ impl Mlp {
     }
 }
 
-/// The gradient before dropout, and the activations as they were before it (where it matters: a
-/// dropped one has no gradient).
+/// Adds (or writes) input^T above, the gradient of a layer's weights.
+fn add_weight_gradient(weight_gradient: &mut [f32], write: Write, input: Matrix, above: Matrix) {
+    if above.columns > 1 {
+        multiply(weight_gradient, write, input.transposed(), above);
+        return;
+    }
+    if write == Write::Replace {
+        weight_gradient.fill(0.0);
+    }
+    add_scaled_rows(weight_gradient, input.data, above.data);
+}
+
+/// Writes above W^T, the gradient of a layer's inputs, given the transposed weights W^T.
+fn write_input_gradient(below: &mut [f32], above: Matrix, transposed: Matrix) {
+    if above.columns > 1 {
+        multiply(below, Write::Replace, above, transposed);
+    } else {
+        outer_product(below, above.data, transposed.data);
+    }
+}
+
+/// Computes the gradient before dropout, and the activations before dropout where they were kept
+/// (dropped ones have no gradient).
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn undo_dropout(gradient: &mut [f32], activations: &mut [f32], kept: &[u8], scale: f32) {
     for ((g, a), kept) in gradient.iter_mut().zip(activations).zip(kept) {
@@ -313,7 +309,8 @@ fn undo_dropout(gradient: &mut [f32], activations: &mut [f32], kept: &[u8], scal
     }
 }
 
-/// to (columns x rows) = from (rows x columns), in tiles of 4 x 4 that become register shuffles
+/// Transposes `from` (rows x columns) into `to`, in tiles of 4 x 4 that compile to register
+/// shuffles.
 fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
     const TILE: usize = 4;
     let (even_rows, even_columns) = (rows - rows % TILE, columns - columns % TILE);
@@ -337,7 +334,7 @@ fn transpose(from: &[f32], rows: usize, columns: usize, to: &mut [f32]) {
     }
 }
 
-/// `outputs[r] = rows[r] . weights + bias`
+/// Computes `outputs[r] = rows[r] . weights + bias`.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn dot_rows(rows: &[f32], weights: &[f32], bias: f32, outputs: &mut [f32]) {
     for (row, output) in rows.chunks_exact(weights.len()).zip(outputs) {
@@ -345,7 +342,7 @@ fn dot_rows(rows: &[f32], weights: &[f32], bias: f32, outputs: &mut [f32]) {
     }
 }
 
-/// The inner product, in 16 lanes that are added up at the end.
+/// Returns the inner product, summed in 16 lanes that are added at the end.
 #[inline(always)]
 pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     let mut lanes = [0f32; 16];
@@ -360,7 +357,7 @@ pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
-/// `sums += sum over r of scale[r] * rows[r]`
+/// Computes `sums += sum over r of scale[r] * rows[r]`.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn add_scaled_rows(sums: &mut [f32], rows: &[f32], scale: &[f32]) {
     for (row, &scale) in rows.chunks_exact(sums.len()).zip(scale) {
@@ -370,7 +367,7 @@ fn add_scaled_rows(sums: &mut [f32], rows: &[f32], scale: &[f32]) {
     }
 }
 
-/// `rows[r] = scale[r] * weights`
+/// Computes `rows[r] = scale[r] * weights`.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn outer_product(rows: &mut [f32], scale: &[f32], weights: &[f32]) {
     for (row, &scale) in rows.chunks_exact_mut(weights.len()).zip(scale) {
@@ -385,7 +382,7 @@ mod tests {
     use super::*;
     use crate::random::{Purpose, stream};
 
-    /// The sum of the outputs, and its gradient in the parameters.
+    /// Returns the sum of the outputs and its gradient in the parameters.
     fn value_and_gradient(
         mlp: &Mlp,
         parameters: &[f32],
@@ -414,8 +411,8 @@ mod tests {
         (mlp, parameters, rows)
     }
 
-    /// With the same random numbers dropout is a function like any other, and its gradient agrees
-    /// with finite differences.
+    /// With fixed random numbers dropout is a deterministic function, and its gradient agrees with
+    /// finite differences.
     #[test]
     fn gradients_under_dropout_match_finite_differences() {
         for activation in Activation::ALL {
@@ -431,7 +428,7 @@ mod tests {
                 let difference = (at(start + h) - at(start - h)) / (2.0 * f64::from(h));
                 parameters[k] = start;
                 let error = (difference - f64::from(gradient[k])).abs();
-                // A kink of ReLU between the two points is no error of the gradient.
+                // A kink of ReLU between the two points is not an error of the gradient.
                 let allowed = if activation == Activation::Relu { 0.1 } else { 5e-3 };
                 assert!(error < allowed * (1.0 + difference.abs()), "{activation}: {error}");
                 checked += usize::from(difference != 0.0);
@@ -440,11 +437,11 @@ mod tests {
         }
     }
 
-    /// Kept activations are scaled up, so that the mean over many masks is the network without
-    /// dropout: exactly so for one hidden layer, whose output is linear in the mask. Over 4,000 masks
-    /// the mean is within 5 standard errors (alpha of about 6e-7, fixed seeds).
+    /// Kept activations are scaled up, so that the expectation over masks is the network without
+    /// dropout: exactly so for one hidden layer, whose output is linear in the mask. The mean over
+    /// 4,000 masks is within 5 standard errors (alpha of about 6e-7, fixed seeds).
     #[test]
-    fn dropout_changes_nothing_on_average() {
+    fn dropout_keeps_the_mean_output() {
         let mlp = Mlp::new(3, &[16], 1, Activation::Elu).with_dropout(0.25);
         let mut parameters = vec![0.0; mlp.parameter_count()];
         mlp.initialise(&mut parameters, 1.0, &mut stream(1, Purpose::Parameters, 0, 0));

@@ -1,9 +1,9 @@
-//! The parts of the training engine.
+//! Neural networks and their optimiser.
 //!
-//! It is our own over the `gemm` crate because that is measurably faster for small networks than
-//! general tensor libraries (see `bench/`): parameters are one flat buffer, scratch memory is
-//! allocated once, bias and activation are one pass, and a few rows at a time go forward and
-//! backward while they are in cache.
+//! They are built on the `gemm` crate, which is measurably faster for small networks than general
+//! tensor libraries (see `bench/`): parameters are one flat buffer, scratch memory is allocated
+//! once, bias and activation are applied in one pass, and a few rows at a time go through the
+//! forward and the backward pass while they are in the cache.
 
 mod activation;
 mod adam;

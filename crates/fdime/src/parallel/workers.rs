@@ -49,8 +49,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `threads - 1` threads beside the caller's: at least none, and at most as many as
-    /// there can be tasks.
+    /// Starts threads so that there are `threads` including the caller's, but at least 1 and at
+    /// most 32, the maximum number of tasks.
     pub fn new(threads: usize) -> Self {
         let workers = threads.clamp(1, MAX_TASKS);
         let pool = Arc::new(Pool::new(workers));
@@ -122,7 +122,8 @@ impl<T> Shareable<T> {
     }
 
     /// # Safety
-    /// The slice passed to `new` is still borrowed, and nobody else holds element `index`.
+    /// The slice passed to `new` is still borrowed, and no other reference to element `index`
+    /// exists.
     #[allow(clippy::mut_from_ref)]
     unsafe fn element(&self, index: usize) -> &mut T {
         assert!(index < self.len);
@@ -133,8 +134,8 @@ impl<T> Shareable<T> {
     /// Returns the `index`-th block of `size` elements; the last one may be shorter.
     ///
     /// # Safety
-    /// The slice passed to `new` is still borrowed, all callers use the same `size`, and nobody
-    /// else holds block `index`.
+    /// The slice passed to `new` is still borrowed, all calls have the same `size`, and no other
+    /// reference to block `index` exists.
     #[allow(clippy::mut_from_ref)]
     unsafe fn block(&self, index: usize, size: usize) -> &mut [T] {
         let start = (index * size).min(self.len);

@@ -311,7 +311,8 @@ macro_rules! role_constructors {
     ($($task:ident($role:ident),)*) => {
         $(impl $task {
             pub fn single(pairs: Pairs, role: $role) -> Self {
-                $task { grid: Grid { roles: 1 }, pairs, roles: [role, $role::default()], padding: 0 }
+                let roles = [role, $role::default()];
+                $task { grid: Grid { roles: 1 }, pairs, roles, padding: 0 }
             }
 
             pub fn double(pairs: Pairs, roles: [$role; 2]) -> Self {

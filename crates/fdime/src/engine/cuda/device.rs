@@ -18,7 +18,7 @@ pub(super) struct Device {
     /// Compute capability times 10.
     pub(super) architecture: u32,
     pub(super) multiprocessors: u32,
-    /// The most bytes of shared memory for a thread block.
+    /// The maximum size of a thread block's shared memory, in bytes.
     pub(super) shared_limit: u32,
 }
 

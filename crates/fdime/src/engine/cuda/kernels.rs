@@ -216,8 +216,8 @@ fn compile(source: &str, options: &[String]) -> Result<Vec<u8>> {
     }
 }
 
-/// Loads the kernel compiler NVRTC from the folder that FDIME_NVRTC names, from the library path, or
-/// from the folder of CUDA. Returns an error if it is in none of them.
+/// Loads the kernel compiler NVRTC from the folder that FDIME_NVRTC names, from the library path,
+/// or from the folder of CUDA. Returns an error if it is in none of them.
 pub(super) fn find_compiler() -> Result<()> {
     // SAFETY: loading NVRTC runs its initialisers, as its first use would.
     let present = || without_panic(|| unsafe { sys::is_culib_present() }).unwrap_or(false);

@@ -267,7 +267,7 @@ impl CudaEngine {
                 Err(reason) => {
                     sorted.on_cpu.push(index);
                     if !reported.contains(&reason) {
-                        (self.notice)(&format!("{reason}: on the CPU"));
+                        (self.notice)(&format!("{reason}: running on the CPU"));
                         reported.push(reason);
                     }
                     continue;

@@ -37,7 +37,7 @@ pub(super) struct Tiling {
     pub(super) precision: Precision,
     pub(super) runs: usize,
     pub(super) multiprocessors: usize,
-    /// The most bytes of shared memory for a thread block.
+    /// The maximum size of a thread block's shared memory, in bytes.
     pub(super) shared_limit: usize,
     /// The number of steps captured in one graph.
     pub(super) steps: usize,
@@ -443,8 +443,8 @@ impl Tiling {
         }
     }
 
-    /// Returns the number of pieces into which a sum over `depth` rows is split, so that the product
-    /// fills the device.
+    /// Returns the number of pieces into which a sum over `depth` rows is split, so that the
+    /// product fills the device.
     pub(super) fn pieces(
         &self,
         tile: Tile,
@@ -584,7 +584,7 @@ mod tests {
         }
     }
 
-    /// The two networks of a separable critic with the most hidden layers fill the table.
+    /// A separable critic with the maximum number of hidden layers fills the table.
     #[test]
     fn the_deepest_critic_fills_the_sections() {
         let critic = CriticPlan::new(CriticKind::Separable, &[8; abi::MAX_HIDDEN_LAYERS]);

@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
         unsafe { self.launch(&pack) }
     }
 
-    /// Returns the critic's parameters, given as a flat buffer, as they lie on the device.
+    /// Returns the critic's parameters, given as a flat buffer, in the layout of the device.
     fn padded_parameters(&self, flat: &[f32]) -> Vec<f32> {
         let mut padded = vec![0f32; self.program.parameters.stride as usize];
         let mut rest = flat;
@@ -180,8 +180,8 @@ impl<'a> Session<'a> {
         let function = &self.functions[&launch.kernel];
         let (x, y, z) = launch.grid;
         let mut arguments = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
-        // From Hopper on, the device prepares a kernel while the previous one still runs; the kernel
-        // waits for the end of that one before it reads or writes (begin() in common.cuh).
+        // From Hopper on, the device prepares a kernel while the previous one still runs; the
+        // kernel waits for the end of that one before it reads or writes (begin() in common.cuh).
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],

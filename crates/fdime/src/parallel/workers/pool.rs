@@ -39,9 +39,6 @@ struct JobSlot(UnsafeCell<Option<Job<'static>>>);
 // the write, which the store to `state` releases.
 unsafe impl Sync for JobSlot {}
 
-// SAFETY: the job is `Sync`, so that a reference to it may be used on any thread.
-unsafe impl Send for JobSlot {}
-
 /// Aborts the process if it is dropped, which happens only when a panic unwinds past it.
 struct AbortOnUnwind;
 

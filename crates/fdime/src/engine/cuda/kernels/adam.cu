@@ -1,11 +1,11 @@
 // Adam over the parameters of all runs, and the end of a step.
 
-// Parameters that lie together: a matrix whose rows are padded, with its gradient in pieces.
+// A matrix of parameters with padded rows, and its gradient in pieces.
 struct Section {
-    u64 first;           // index of its first parameter, padding not counted
-    u64 parameters;      // where it lies among the parameters
+    u64 first;           // index of its first parameter, without padding
+    u64 parameters;      // index of its first parameter, with padding
     Buffer gradient;     // pieces x rows x ld
-    Buffer forward, backward;  // where packed copies go (wgmma.cuh); null: nowhere
+    Buffer forward, backward;  // packed copies (wgmma.cuh); null: none
     int rows, columns, ld;
     int pieces;
     u64 piece_stride;
@@ -23,9 +23,9 @@ struct AdamTask {
     Buffer parameters, moments;
     u64 count;
     int sections;
-    u32 step;            // of the captured steps
-    u64 bias_at;         // where the last bias lies, whose gradient is the objective's
-    const u64* base;     // iterations before the captured ones
+    u32 step;            // index among the captured steps
+    u64 bias_at;         // index of the score's bias, whose gradient the objective computes
+    const u64* base;     // number of iterations before the captured ones
     float learning_rate, beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
     int has_score_bias;
     ObjectiveTask objective;
@@ -41,7 +41,7 @@ __device__ inline const Section& section_of(const AdamTask& t, u64 p) {
 extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     begin();
     int run = blockIdx.y;
-    // Steps take turns: what this one writes, the next one reads.
+    // Even and odd steps alternate: each writes the flag that the next one reads.
     u32* broken = t.objective.broken + 2 * run;
     u32 turn = (u32)(*t.base + t.step) & 1;
     if (blockIdx.x == gridDim.x - 1) {
@@ -86,7 +86,7 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     if (section) section->pack(run, row, column, value);
 }
 
-// Packs the parameters that training begins with.
+// Packs the initial parameters.
 extern "C" __global__ void pack_parameters(const __grid_constant__ AdamTask t) {
     begin();
     int run = blockIdx.y;
@@ -97,7 +97,7 @@ extern "C" __global__ void pack_parameters(const __grid_constant__ AdamTask t) {
     section.pack(run, row, column, t.parameters.of(run)[section.parameters + (u64)row * section.ld + column]);
 }
 
-// After the captured steps.
+// Runs after the captured steps.
 struct AdvanceTask { u64* base; u32 steps; };
 extern "C" __global__ void advance(const __grid_constant__ AdvanceTask t) {
     begin();

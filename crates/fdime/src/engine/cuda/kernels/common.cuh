@@ -1,20 +1,20 @@
-// What all kernels share. Compiled at run time with
+// Definitions for all kernels. Compiled at run time with
 //   PRECISION   0: fp32, 1: tf32, 2: bf16
 //   ACTIVATION  0: relu, 1: elu, 2: softplus
-// Structures that host and device share are mirrored in abi.rs, field by field.
+// abi.rs mirrors the structures that host and device share, field by field.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// A buffer that every run has its own piece of.
+// An array of numbers for every run, `stride` numbers apart.
 struct Buffer {
     float* data;
     u64 stride;
     __device__ float* of(int run) const { return data ? data + stride * run : nullptr; }
 };
 
-// Every kernel begins with this. It may have been started while the one before it still ran: nothing is
-// read or written until that one is through. Then the next one may get ready in turn.
+// Every kernel begins with this. A kernel may start while the previous one still runs, so it waits
+// for the end of that one before it reads or writes, and then lets the next kernel start.
 __device__ inline void begin() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -44,7 +44,7 @@ __device__ inline double log_add_exp(double x, double y) {
     return isinf(low) ? high : high + log1p(exp(low - high));
 }
 
-// ---- activations; NaN must survive, or a diverged run would look like a result ----
+// ---- activations; they keep NaN, so that a diverged run does not look like a result ----
 
 __device__ inline float activate(float z) {
 #if ACTIVATION == 0
@@ -57,7 +57,7 @@ __device__ inline float activate(float z) {
     return softplus(z);
 #endif
 }
-// The slope, from the output.
+// The slope as a function of the output.
 __device__ inline float slope_at_output(float a) {
 #if ACTIVATION == 0
     return a > 0.f ? 1.f : 0.f;
@@ -116,23 +116,23 @@ __device__ inline float2 normals(u32 a, u32 b) {
     return make_float2(radius * c, radius * s);
 }
 
-// ---- which x goes with which y ----
+// ---- pairs of an x and a y ----
 
 enum { ALL_PAIRS = 0, PAIRED = 1, MATRIX = 2 };
 
-// Rows of pairs come in groups of 16. All pairs: a group is one x with 16 ys, and a tile of
-// 2^block_bits groups is a block of xs with the same 16 ys, so that both sums over a tile, that of an x
-// over ys and that of a y over xs, are made where the tile is. Paired: a group is 8 xs, each with
-// its own y and then with its partner's. Matrix: rows of all ys for each x.
+// Rows of pairs form groups of 16. All pairs: a group is one x with 16 ys, and a tile of
+// 2^block_bits groups is a block of xs with the same 16 ys, so that one thread block computes both
+// sums over a tile: over ys for each x and over xs for each y. Paired: a group is 8 xs, each with
+// its own y and then with its partner's. Matrix: one row of all ys for each x.
 struct Pairs {
     int layout;
     int n;
     int block_bits;  // a tile has 2^block_bits groups
     int tiles;   // tiles of ys (all pairs); padded row length (matrix)
-    int rows;    // pairs in all, padding included
-    u32 magic;   // 2^32 / tiles, rounded up, for divisions by it
-    int shift;   // partner(i) = i + 1 mod n, without a table
-    const u32* partner;  // of all steps and runs; or null
+    int rows;    // number of pairs, including padding
+    u32 magic;   // 2^32 / tiles, rounded up, to divide by tiles
+    int shift;   // 1: partner(i) = i + 1 mod n, without a table
+    const u32* partner;  // partners of this step in all runs; null: no table
     u64 partner_stride;
 };
 
@@ -173,18 +173,19 @@ __device__ inline Pair locate(const Pairs& p, const u32* partner, int r) {
     return pair;
 }
 
-// ---- weights as wgmma.cuh wants them ----
+// ---- weights in the layout of wgmma.cuh ----
 
-// 16 depths of 256 rows of an operand: the depths 4 p + c, p = 0..3, of all rows lie together for each
-// c, which is a column of the instruction's 8 x 16-byte matrices, 32 bytes apart from the next c's to
-// spread over the banks. With that, four consecutive depths of the other operand are what a lane holds.
+// A stage is 16 depths of 256 rows of an operand. For each c, the depths 4 p + c (p = 0..3) of all
+// rows are adjacent; they form a column of the instruction's matrices of 8 x 16 bytes. 32 bytes
+// between the columns spread them over the banks. With this layout, a lane holds four consecutive
+// depths of the other operand.
 const int B_COLUMN = 256 * 16 + 32;
 const int B_STAGE = 4 * B_COLUMN;
 
-// Rounds to the 11 bits that the tensor cores look at: half a unit is added, they cut off the rest.
+// Rounds to the 11 bits that the tensor cores use: they truncate, so half a unit is added.
 __device__ inline u32 tf32(float x) { return __float_as_uint(x) + 0x1000u; }
 
-// Stores one number, of row n and depth k out of `depths`.
+// Stores the number at row n and depth k of `depths`.
 __device__ inline void store_packed(float* packed, int n, int k, int depths, float value) {
     u64 block = (u64)(n / 256) * ((depths + 15) / 16) + k / 16;
     char* at = reinterpret_cast<char*>(packed) + block * B_STAGE + (k % 4) * B_COLUMN + (n % 256) * 16 + k % 16 / 4 * 4;

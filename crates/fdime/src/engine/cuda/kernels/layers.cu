@@ -1,6 +1,6 @@
-// The layers of a critic, forwards and backwards. Grid: x = tiles of rows, y = tiles of columns (or
-// pieces of the depth), z = run and, where two networks or two halves of a layer go the same way,
-// which of the two.
+// The layers of a critic, forward and backward pass. Grid: x = tiles of rows, y = tiles of columns
+// (or pieces of the depth), z = run and role: which of two networks, or of two halves of a layer,
+// that are computed in the same way.
 
 struct Grid {
     int roles;
@@ -8,16 +8,16 @@ struct Grid {
     __device__ int role() const { return blockIdx.z % roles; }
 };
 
-// out = act(source W + b); behind the last hidden layer also each row's part of its score.
+// out = act(source W + b); the last hidden layer also computes parts of every row's score.
 struct Layer {
-    Buffer input;          // a stored input, or P of a sum over pairs
+    Buffer input;          // a stored input, or P for a layer over pairs
     Buffer q;
     Buffer weights, bias;  // bias may be null
-    Buffer packed;         // the weights again, for wgmma.cuh
+    Buffer packed;         // a copy of the weights for wgmma.cuh
     Buffer output;
-    Buffer score_weights;  // null: no scores here
-    Buffer scores;         // one part for every tile of columns, `rows` long
-    Buffer on;             // in place of the output: which ReLUs are on, a bit each
+    Buffer score_weights;  // null: not the last hidden layer
+    Buffer scores;         // tiles of columns x rows: parts of the scores
+    Buffer on;             // instead of the output: a bit for each ReLU, whether it is positive
     int rows, inputs, outputs;
     int ld_input, ld_output;
     int activated;
@@ -28,7 +28,7 @@ struct LayerTask {
     Layer roles[2];
 };
 
-// FULL: no column of the tile lies beyond the layer's.
+// FULL: all columns of the tile are columns of the layer.
 template <class T, bool FULL, class Source>
 __device__ void layer(const Source& source, const Layer& l, int run, int m0, int n0) {
     const float* bias = l.bias.of(run);
@@ -86,7 +86,7 @@ __device__ void layer(const Source& source, const Layer& l, int run, int m0, int
             for (int half = 0; half < 2; ++half) {
                 float a = acc.c[m][n][2 * half], b = acc.c[m][n][2 * half + 1];
                 score[m][half] += a * w.x + b * w.y;
-                // Four lanes have a row's bits; a word is full after four rounds.
+                // Four lanes hold the bits of a row; a word is complete after four values of n.
                 bits[m][half] |= ((a > 0.f ? 1u : 0u) | (b > 0.f ? 2u : 0u)) << (8 * (n % 4));
                 if (on && n % 4 == 3) {
                     u32 word = bits[m][half] << (2 * (lane & 3));
@@ -143,15 +143,15 @@ template <class T> __device__ void layer_of_pairs(const LayerTask& t) {
     layer<T>(input, l, run);
 }
 
-// dW = input^T G, in pieces of the depth, and db = the column sums of G.
+// dW = input^T G, in pieces of the depth, and db = column sums of G.
 struct WeightGradient {
     Buffer input, q;         // the layer's input: stored, or P and Q
-    Buffer gradient;         // G, stored, or in parts, or dJ/ds
-    Buffer score_weights, last_outputs;  // what G is made of behind the scores: outputs or their bits
-    Buffer weights, bias;    // this layer's, where G is known by bits only
+    Buffer gradient;         // G as a matrix or in parts, or dJ/ds
+    Buffer score_weights, last_outputs;  // to derive G from dJ/ds: outputs or their bits
+    Buffer weights, bias;    // of this layer, if only bits of its outputs are stored
     Buffer result;           // pieces x inputs x outputs
     Buffer bias_result;      // pieces x outputs; null: no bias
-    Buffer score_result;     // pieces (x tiles of inputs) x outputs: the gradient of the last layer's weights
+    Buffer score_result;     // pieces (x tiles of inputs) x outputs: gradient of the score weights
     int rows, inputs, outputs;
     int ld_input, ld_output;
     int pieces, parts;
@@ -175,7 +175,7 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
     int steps = (w.rows + T::K - 1) / T::K;
     int from = (int)((long long)steps * piece / w.pieces) * T::K;
     int to = (int)((long long)steps * (piece + 1) / w.pieces) * T::K;
-    // Four columns and four depths make a unit of work (Operand, WideB).
+    // A unit of work is four columns and four depths (Operand, WideB).
     const int PIECES = T::N * T::DEPTH, UNITS = (PIECES + T::THREADS - 1) / T::THREADS;
     ColumnSums sums[UNITS];
 #pragma unroll
@@ -189,9 +189,9 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
     float4* shared4 = reinterpret_cast<float4*>(dynamic_shared);
     const int BLOCKS = T::N / 4;
     if constexpr (masked<G>()) {
-        // G lacks the last layer's weights: they come in here. And those weights gather dJ/ds a with
-        // a = (input W + b) where it is on, so sum_r dJ/ds a_c = sum_k W_kc U_kc + b_c u_c, U and u
-        // being this product and its column sums.
+        // Here G is without the factor of the score weights: multiply by them. Their own gradient
+        // is the sum of dJ/ds a with a = input W + b where that is positive, so
+        // sum_r dJ/ds a_c = sum_k W_kc U_kc + b_c u_c with this product U and its column sums u.
         const float *weights = w.weights.of(run), *scale = w.score_weights.of(run);
         int row = m0 + first_row<T>(), column = first_column<T>();
         float2 gathered[T::NT];
@@ -233,7 +233,8 @@ __device__ void weight_gradient(const A& input, const G& gradient, const WeightG
         });
     }
     if (m0 != 0 || !(w.bias_result.data || w.score_result.data)) return;
-    // A unit's sums are over some of the depths: lanes that share columns add up, then depths do.
+    // The sums of a unit cover some of the depths: add those of lanes with the same columns, then
+    // those of different depths.
 #pragma unroll
     for (int unit = 0; unit < UNITS; ++unit) {
         float* values = &sums[unit].plain.x;
@@ -297,7 +298,7 @@ __device__ inline LastGradient score_gradient(const WeightGradient& w, int run) 
 
 // G_below = (G W^T) act'(a_below)
 struct InputGradient {
-    Buffer gradient, score_weights, outputs;  // G: stored, or made of dJ/ds
+    Buffer gradient, score_weights, outputs;  // G: stored, or derived from dJ/ds
     Buffer weights, packed;
     Buffer below, q;      // a_below stored, or P and Q
     Buffer result;        // stored, or the parts of dJ/dP
@@ -342,8 +343,8 @@ __device__ inline float2 times_pair_slope(float a, float b, float2 p, float2 q) 
     return make_float2(times_slope(a, activate(p.x + q.x)), times_slope(b, activate(p.y + q.y)));
 }
 
-// Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes parts of its
-// own, which PartSum adds: no atomics, so a run repeats to the bit.
+// Sums of a tile's gradients over ys (for P) and over xs (for Q). Each tile writes its own parts,
+// which PartSum adds. Without atomics the order of additions is fixed and results are reproducible.
 template <class T, bool FULL>
 __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs, int run, const Accumulators<T>& acc) {
     const float *p = g.below.of(run), *q = g.q.of(run);
@@ -378,7 +379,7 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
     int j0 = tile_j * 16 + 2 * eighth, first_i = (tile_i << pairs.block_bits) + warp_row * T::MT;
     const float* q0 = q + (u64)min(j0, pairs.n - 1) * ld + column;
     const float* q1 = q + (u64)min(j0 + 1, pairs.n - 1) * ld + column;
-    // Each row of warps has the same ys with xs of its own: warps x 16 ys x columns.
+    // All rows of warps have the same ys, and each has its own xs: warps x 16 ys x columns.
     float2* shared = reinterpret_cast<float2*>(dynamic_shared);
     const int ROW = T::N / 2;
     float2* mine = shared + (warp_row * 16 + 2 * eighth) * ROW + first_column<T>() / 2;
@@ -401,7 +402,7 @@ __device__ void reduce_pair_gradient(const InputGradient& g, const Pairs& pairs,
         mine[4 * n] = sum0;
         mine[4 * n + ROW] = sum1;
     }
-    // Eight lanes have a column's sums over two ys each.
+    // Eight lanes hold the sums of a column, over two ys each.
 #pragma unroll
     for (int m = 0; m < T::MT; ++m) {
         float* to = p_result + tile_j * g.part_stride + (first_i + m) * ld + column;
@@ -445,7 +446,7 @@ __device__ inline LastGradient score_gradient(const InputGradient& g, int run) {
 
 // ---- the separable critic's inner products ----
 
-// result = a b^T, with either operand turned: scores = g(x) h(y)^T, dJ/dg = S h, dJ/dh = S^T g.
+// result = a b^T, with either operand transposed: scores = g(x) h(y)^T, dJ/dg = S h, dJ/dh = S^T g.
 struct PlainProduct {
     Buffer a, b, result;
     int rows, columns, depth;
@@ -461,7 +462,7 @@ template <class T, bool A_ALONG, bool B_ALONG> __device__ void plain_product(con
     int m0 = blockIdx.x * T::M, n0 = blockIdx.y * T::N;
     if (m0 >= p.rows || n0 >= p.columns) return;
     Matrix a = {p.a.of(run), p.ld_a}, b = {p.b.of(run), p.ld_b};
-    // Where rows are read along columns, they are there up to a multiple of 4.
+    // Operands that are read across their columns are padded to a multiple of 4 columns.
     int m_limit = A_ALONG ? p.rows : (p.rows + 3) / 4 * 4;
     Accumulators<T> acc;
     acc.clear();
@@ -479,7 +480,7 @@ struct PairedEmbeddings {
     int width, ld;
 };
 
-// One warp a pair: score = g(x_i) . h(y_j).
+// One warp for each pair: score = g(x_i) . h(y_j).
 extern "C" __global__ void paired_scores(const __grid_constant__ PairedEmbeddings e) {
     begin();
     int r = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
@@ -493,8 +494,8 @@ extern "C" __global__ void paired_scores(const __grid_constant__ PairedEmbedding
     if (lane == 0) e.scores.of(run)[r] = sum;
 }
 
-// One warp an x and the y of the same index: both meet two pairs. The pair in which y_i is the partner is
-// found through the inverse, stored behind the partners.
+// One warp for x_i and y_i, each of which is in two pairs. The inverse permutation, stored after
+// the partners, gives the pair in which y_i is the partner.
 extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ PairedEmbeddings e) {
     begin();
     int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
@@ -512,7 +513,7 @@ extern "C" __global__ void paired_embedding_gradient(const __grid_constant__ Pai
     }
 }
 
-// ---- entry points, for both sizes of tiles ----
+// ---- entry points for both tile sizes ----
 
 #define ENTRY(name, Size, Args) \
     extern "C" __global__ void __launch_bounds__(Size::THREADS) name(const __grid_constant__ Args t)

@@ -1,5 +1,5 @@
-// Value, estimate and dJ/ds of a batch (objective/ and divergence/rows.rs), everything in terms of
-// the log ratio l.
+// Value, estimate and dJ/ds of a batch (objective/ and divergence/rows.rs), in terms of the log
+// ratio l.
 
 enum { F_DIVERGENCE = 0, MOVING_AVERAGE = 1, CLIPPED = 2, INFO_NCE = 3 };
 enum { PLAIN = 0, NWJ = 1, PARTITION = 2, ROWS_READOUT = 3 };
@@ -22,7 +22,7 @@ __device__ inline float power_minus_one_over(float c, float l) {
     return c == 0.f ? l : expm1f(c * l) / c;
 }
 
-// The rows of the table: a, b and their slopes at l.
+// A row of the table of divergences: a, b and their slopes at l.
 __device__ inline float4 divergence_row(int divergence, float alpha, float l) {
     const float ln2 = 0.6931472f;
     switch (divergence) {
@@ -42,14 +42,14 @@ __device__ inline float4 divergence_row(int divergence, float alpha, float l) {
 struct ObjectiveTask {
     Pairs pairs;
     Buffer scores;       // parts x rows
-    Buffer score_bias;   // null: none
+    Buffer score_bias;   // null: no bias
     Buffer gradient;     // dJ/ds, by row
     Buffer row_log_sums; // ln sum_j e^{l_ij} of every x
     const ObjectiveSpec* specs;
-    double* partition;   // runs x blocks x 4: largest l and sum of e^(l - largest), for both taus
+    double* partition;   // runs x blocks x 4: largest l and sum of e^(l - largest), for each tau
     double* sums;        // runs x blocks x 4: joint value, marginal value, joint l, dJ/ds
-    double* average;     // MINE's ln Z, one a run; NaN: none yet
-    u32* broken;         // runs x 2: whether a parameter was not finite after the last even or odd step
+    double* average;     // runs: MINE's moving average as ln Z; NaN before the first step
+    u32* broken;         // runs x 2: whether a parameter was not finite after an even or odd step
     double* bias_gradient;
     double* trace;       // steps x runs x 2: value, estimate
     int score_parts, blocks;
@@ -63,10 +63,10 @@ __device__ inline float score_of(const ObjectiveTask& t, const float* scores, fl
 __device__ inline float bias_of(const ObjectiveTask& t, int run) {
     return t.score_bias.data ? *t.score_bias.of(run) : 0.f;
 }
-// fminf and fmaxf would turn NaN into a number.
+// Keeps NaN, unlike fminf and fmaxf.
 __device__ inline float clip(float l, float tau) { return l > tau ? tau : (l < -tau ? -tau : l); }
 
-// A sum of e^l with the largest l taken out; a NaN stays.
+// A sum of e^l as e^largest * sum; keeps NaN.
 struct LogSum { double largest, sum; };
 __device__ inline LogSum combine(LogSum a, LogSum b) {
     if (a.sum == 0.0) return b;
@@ -82,7 +82,7 @@ __device__ inline LogSum combine_warp(LogSum a) {
     }
     return a;
 }
-// Adds one more l to a sum kept in single precision for a few terms.
+// Adds e^l, computed in single precision.
 __device__ inline void add(LogSum& a, float l) {
     if (a.sum == 0.0) {
         a.largest = l;
@@ -97,7 +97,7 @@ __device__ inline void add(LogSum& a, float l) {
 
 const int OBJECTIVE_THREADS = 256;
 
-// The partition functions: what every cost and readout with one needs of the whole batch.
+// The partition functions over the whole batch, for costs and readouts that need them.
 extern "C" __global__ void observe_partition(const __grid_constant__ ObjectiveTask t) {
     begin();
     int run = blockIdx.z;
@@ -130,7 +130,7 @@ extern "C" __global__ void observe_partition(const __grid_constant__ ObjectiveTa
     }
 }
 
-// One warp an x: ln sum_j e^{l_ij}, the joint pair included.
+// One warp for each x: ln sum_j e^{l_ij}, including the joint pair.
 extern "C" __global__ void observe_rows(const __grid_constant__ ObjectiveTask t) {
     begin();
     int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
@@ -151,7 +151,7 @@ extern "C" __global__ void observe_rows(const __grid_constant__ ObjectiveTask t)
     if (lane == 0) t.row_log_sums.of(run)[i] = (float)(all.largest + log(all.sum));
 }
 
-// ln E_marginal[e^l], from the blocks' parts; `which`: 0 the cost's, 1 the readout's.
+// ln E_marginal[e^l] from the parts of all blocks. `which`: 0 for the cost, 1 for the readout.
 __device__ inline double log_partition(const ObjectiveTask& t, int run, int which) {
     LogSum all = {0.0, 0.0};
     for (int b = 0; b < t.blocks; ++b) {
@@ -162,7 +162,7 @@ __device__ inline double log_partition(const ObjectiveTask& t, int run, int whic
     double n = t.pairs.n;
     return all.largest + log(all.sum / (t.pairs.layout == PAIRED ? n : n * (n - 1)));
 }
-// MINE's moving average of Z with this batch in it, as a logarithm.
+// The logarithm of MINE's moving average of Z, updated with this batch.
 __device__ inline double moved_average(double average, double log_partition) {
     const double rate = 0.01;
     return isnan(average) ? log_partition : log_add_exp(log1p(-rate) + average, log(rate) + log_partition);
@@ -232,7 +232,7 @@ extern "C" __global__ void score_gradients(const __grid_constant__ ObjectiveTask
     }
 }
 
-// One warp a run: value and estimate into the trace, and MINE's average for the next step.
+// One warp for each run: writes value and estimate to the trace and updates MINE's average.
 __device__ inline void record(const ObjectiveTask& t, int run, u32 step, bool broken) {
     int lane = threadIdx.x;
     double sums[4];
@@ -262,7 +262,7 @@ __device__ inline void record(const ObjectiveTask& t, int run, u32 step, bool br
     if (spec.readout == NWJ) estimate += 1.0 - exp(log_partition(t, run, 1));
     if (spec.readout == PARTITION) estimate -= log_partition(t, run, 1);
     if (spec.readout == ROWS_READOUT) estimate += log(n) - rows / n;
-    // Rounding for the tensor cores may turn a NaN among the weights into a number: say it here.
+    // Rounding to tf32 may turn a NaN among the weights into a number, so it is reported here.
     if (broken) value = estimate = __longlong_as_double(0x7ff8000000000000ll);
     double* out = t.trace + 2 * ((u64)step * gridDim.y + run);
     out[0] = value;

@@ -1,11 +1,11 @@
-// Matrix products on the tensor cores. Operands are made on the way: read, put together from two
-// halves of a layer, or derived from scores; so most of what a framework would write to memory
-// and read again never exists.
+// Matrix products on the tensor cores. Operands are computed while they are loaded: read as they
+// are, added from two halves of a layer, or derived from scores. So most intermediate results that
+// a framework would write to memory and read again are never stored.
 
-// ---- one 16-deep multiply-add of a warp, in the precision asked for ----
-// A lane takes part with four consecutive depths (k = 4 t .. 4 t + 3, t = lane % 4) of two
-// neighbouring rows of A and one of B. The instruction's own order of depths and rows differs, but
-// any order will do if both operands, and what is done with the result, agree on it.
+// ---- one 16-deep multiply-add of a warp, in the selected precision ----
+// A lane holds four consecutive depths (k = 4 t .. 4 t + 3, t = lane % 4) of two adjacent rows of A
+// and one row of B. The instruction numbers depths and rows in another order, but any order is
+// correct as long as both operands and the use of the result agree on it.
 
 __device__ inline void mma_tf32(float (&c)[4], uint4 a, u32 b0, u32 b1) {
     asm volatile(
@@ -14,8 +14,8 @@ __device__ inline void mma_tf32(float (&c)[4], uint4 a, u32 b0, u32 b1) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-// In shared memory, A lies as the instruction takes it: STEPS x 32 lanes of 16 bytes for 16 rows.
-// B lies in rows of four packed numbers.
+// In shared memory, A has the layout of the instruction: STEPS x 32 lanes of 16 bytes for 16 rows.
+// B consists of rows of four packed numbers.
 #if PRECISION == 2
 const int STEPS = 1;
 typedef uint2 Packed;
@@ -84,8 +84,8 @@ struct FragmentA { Split step[2]; };
 typedef Split FragmentB;
 __device__ inline FragmentA fragment_a(const uint4* from) { return {{split(from[0]), split(from[32])}}; }
 __device__ inline FragmentB fragment_b(Packed p) { return split(p); }
-// The tensor cores cut off where they add, which over thousands of depths would tell; so they add 16 depths
-// at a time, and the rest is added as usual, rounded to nearest.
+// The tensor cores truncate when they add, and over thousands of depths the error would grow. So
+// they add 16 depths at a time, and ordinary additions, which round to nearest, add these sums.
 __device__ inline void multiply_add(float (&c)[4], const FragmentA& a, const FragmentB& b) {
     float sum[4] = {0.f, 0.f, 0.f, 0.f};
     mma_tf32(sum, a.step[0].small, b.big.x, b.big.y);
@@ -102,13 +102,13 @@ __device__ inline void multiply_add(float (&c)[4], const FragmentA& a, const Fra
 
 // ---- tiles ----
 
-// A block computes M x N numbers, each warp WM x WN of them, DEPTH x 16 deep at a time.
+// A thread block computes M x N numbers, each warp WM x WN of them, in steps of 16 DEPTH depths.
 template <int WM_, int WN_, int ROWS_, int COLUMNS_, int DEPTH_> struct Tile {
     static const int WM = WM_, WN = WN_, ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_;
     static const int M = WM * ROWS, N = WN * COLUMNS, K = 16 * DEPTH;
     static const int THREADS = 32 * ROWS * COLUMNS;
     static const int MT = WM / 16, NT = WN / 8;
-    // Bytes of 16 depths; half a bank cycle more keeps stores of neighbouring depths apart.
+    // Bytes of 16 depths; 64 more keep stores of adjacent depths in different banks.
     static const int A_DEPTH = M * 32 * STEPS + 64, B_DEPTH = N * 32 * STEPS + 64;
     static const int STAGE = DEPTH * (A_DEPTH + B_DEPTH);
 };
@@ -123,9 +123,10 @@ typedef Tile<64, 64, 2, 4, 1> Large;
 typedef Tile<16, 32, 2, 2, 4> Small;
 
 // ---- operands ----
-// A source is a matrix of which four consecutive columns are fetched, and finished later, when they have
-// arrived: of a single row that was looked up before, or of four rows STRIDE apart. Or two columns of
-// four consecutive rows. ZERO: rows from `limit` on are zero; otherwise they may be anything finite.
+// A source is a matrix. `fetch` starts to load four consecutive columns, of a single row that was
+// looked up before or of four rows STRIDE apart, or two columns of four consecutive rows; `finish`
+// computes the values after they have arrived. ZERO: rows from `limit` on are zero; otherwise they
+// are any finite numbers.
 
 __device__ inline const float* at(const float* data, int row, int ld) {
     return (const float*)((const char*)data + (u64)(u32)row * (u32)(4 * ld));
@@ -182,7 +183,7 @@ struct PairSum {
         return {load4(row.p + column), load4(row.q + column)};
     }
     __device__ float4 finish(const One& one) const { return activated(one.p, one.q); }
-    // The xs and ys of four consecutive rows, the first one's number a multiple of 4: one x with
+    // The xs and ys of four consecutive rows, the first of which is a multiple of 4: one x with
     // consecutive ys (all pairs), or two xs with two ys each.
     struct Places { int i[2], j[4]; };
     __device__ Places places(int r) const {
@@ -193,11 +194,11 @@ struct PairSum {
         int next = min(first.i + 1, last);
         return {{first.i, next}, {first.i, partner_of(pairs, partner, first.i), next, partner_of(pairs, partner, next)}};
     }
-    // Numbers of P's and Q's rows, V of them at once.
+    // Vectors V of P's and Q's rows.
     template <class V> struct Rows { V p[2], q[4]; };
     typedef Rows<float4> Four;
     typedef Rows<float2> Columns;
-    // Always within the padded rows.
+    // Rows beyond the last are clamped to it.
     template <class V> __device__ Rows<V> fetch_rows(int r, int column) const {
         Places place = places(r);
         Rows<V> rows;
@@ -219,7 +220,7 @@ struct PairSum {
     }
 };
 
-// The gradient at the last hidden layer: dJ/ds w act'(a). Its rows are padded to a multiple of 16.
+// The gradient at the last hidden layer, dJ/ds w act'(a). Its rows are padded to a multiple of 16.
 struct ScoreGradient {
     const float *gradient, *weights, *outputs;
     int ld;
@@ -250,7 +251,7 @@ struct ScoreGradient {
         return four;
     }
     __device__ float4 finish(const Four& four, int k) const { return product(component(four.g, k), four.w, four.a[k]); }
-    // What the last layer's weights gather: dJ/ds a.
+    // The terms of the score weights' gradient: dJ/ds a.
     __device__ float4 weighted(const Four& four, int k) const {
         float g = component(four.g, k);
         float4 a = four.a[k];
@@ -258,9 +259,9 @@ struct ScoreGradient {
     }
 };
 
-// The same behind ReLUs, of which only is known which are on: one bit each, 32 columns a word.
-// Seen along its columns it is dJ/ds w or 0; seen across them dJ/ds or 0, w being left to whoever
-// has the sum over all rows.
+// The same for ReLUs, of which only a bit is stored: whether the output is positive, 32 columns in
+// a word. Loaded along its columns it is dJ/ds w or 0. Loaded across them it is dJ/ds or 0, and the
+// user of the sum over all rows multiplies by w.
 struct MaskGradient {
     const float *gradient, *weights;
     const u32* on;
@@ -308,7 +309,7 @@ struct PartSum {
     const float* data;
     int ld, parts;
     u64 stride;
-    // The first two parts are added up when they have arrived.
+    // `finish` adds the first two parts, after they have arrived.
     struct Four { float4 first[4], second[4]; };
     template <bool ZERO, int STRIDE> __device__ Four fetch4(int r, int column, int limit) const {
         static_assert(STRIDE == 1, "consecutive rows");
@@ -337,18 +338,18 @@ template <class Source> __device__ inline uint4 rounded(const Source& source, co
     float4 v = source.finish(four, k);
     return make_uint4(tf32(v.x), tf32(v.y), tf32(v.z), tf32(v.w));
 }
-// Rounded once, then chosen.
+// Rounds once, then selects by the bits.
 __device__ inline uint4 rounded(const MaskGradient& source, const MaskGradient::Four& four, int k) {
     u32 g = tf32(four.g[k]), bits = four.bits[k];
     return make_uint4(bits & 1 ? g : 0, bits & 2 ? g : 0, bits & 4 ? g : 0, bits & 8 ? g : 0);
 }
 
-// Sums over the depth of what passes through: bias gradients come from them.
+// Sums of the loaded values over the depth, for the bias gradients.
 struct ColumnSums { float4 plain, weighted; };
 
-// A source on its way into shared memory as one operand of a tile: A (IS_A) or B. ALONG: its
-// columns are the product's depth. Otherwise its rows are, and blocks of 4 x 4 are turned on the
-// way. Beyond the last depth B is zero and A anything; beyond the last row both are anything.
+// Moves a source into shared memory as one operand of a tile: A (IS_A) or B. ALONG: the source's
+// columns are the depth of the product. Otherwise its rows are, and blocks of 4 x 4 are transposed.
+// Beyond the last depth, B is zero and A is arbitrary; beyond the last row, both are arbitrary.
 template <class T, class Source, bool IS_A, bool ALONG> struct Operand;
 
 template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, true> {
@@ -360,7 +361,7 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, true
     typename Source::One raw[UNITS * EACH];
     typename Source::Row rows[UNITS * EACH];
 
-    // Looks up the rows, which stay the same over the whole depth.
+    // Looks up the rows, which are the same for all depths.
     __device__ void begin(const Source& source, int first, int limit) {
 #pragma unroll
         for (int unit = 0; unit < UNITS; ++unit) {
@@ -372,7 +373,7 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, true
     }
 
     __device__ void fetch(const Source& source, int first, int limit, int depth, int depth_limit) {
-        // B's numbers beyond the last depth are dropped when they are stored.
+        // `store` replaces B's numbers beyond the last depth by zeros.
         int column = min(depth + 4 * (int)(threadIdx.x % (4 * T::DEPTH)), depth_limit - 4);
 #pragma unroll
         for (int k = 0; k < UNITS * EACH; ++k) raw[k] = source.fetch(rows[k], column);
@@ -424,8 +425,8 @@ template <class T, class Source, bool IS_A> struct Operand<T, Source, IS_A, fals
             int piece = threadIdx.x + unit * T::THREADS;
             if (none(piece)) break;
             int quarter = piece % 4, block = piece / 4 % (ROWS / 4), deep = piece / ROWS;
-            // Odd blocks store their rows in another order: together with an even one they then
-            // fill all banks.
+            // Odd blocks store their rows in another order, so that an odd and an even block
+            // together use all banks.
             bool odd = block & 1;
             float4 v[4];
 #pragma unroll
@@ -470,8 +471,8 @@ template <class T> struct Accumulators {
 
 extern __shared__ uint4 dynamic_shared[];
 
-// c += A B^T over depths from..to, with A's rows from m0 and B's from n0 on. All limits are multiples of
-// 4 where columns are meant.
+// c += A B^T over depths from..to, for A's rows from m0 on and B's rows from n0 on. Limits that
+// count columns of a source are multiples of 4.
 template <class T, bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
 __device__ void product_by_warps(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
                         int from, int to, int depth_limit, Accumulators<T>& acc, ColumnSums* sums, bool summing) {
@@ -521,8 +522,8 @@ __device__ void product_by_warps(const A& a, const B& b, int m0, int m_limit, in
     }
 }
 
-// Where a lane's results lie in the tile: rows row() + 16 m and the one after, columns
-// column() + 8 n and the one after.
+// The position of a lane's results in the tile: rows first_row() + 16 m and the next one, columns
+// first_column() + 8 n and the next one.
 template <class T> __device__ int first_row() {
     return (threadIdx.x >> 5) / T::COLUMNS * T::WM + 2 * ((threadIdx.x & 31) >> 2);
 }
@@ -530,7 +531,7 @@ template <class T> __device__ int first_column() {
     return (threadIdx.x >> 5) % T::COLUMNS * T::WN + 2 * (threadIdx.x & 3);
 }
 
-// Calls f(row, column, c0, c1): two neighbouring columns of a row of the tile, counted from its
+// Calls f(row, column, c0, c1) for each two adjacent columns of a row, counted from the tile's
 // corner.
 template <class T, class F> __device__ void for_each_pair(const Accumulators<T>& acc, F f) {
     int row = first_row<T>(), column = first_column<T>();
@@ -547,9 +548,9 @@ __device__ inline float2 received(float2 v, int step) {
     return make_float2(__shfl_xor_sync(~0u, v.x, step), __shfl_xor_sync(~0u, v.y, step));
 }
 
-// Adds up the values of the eight lanes of a column. While there are several left, a lane hands half of them to
-// its partner and goes on with the other half: in the end lane e of the eight has those from e N / 8 on, or
-// 8 / N lanes share one.
+// Adds the values of the eight lanes of a column. As long as a lane has several values, it sends
+// half of them to its partner and keeps the other half: in the end lane e of the eight has the sums
+// from e N / 8 on, or 8 / N lanes have the same sum.
 template <int N, int LEFT = N, int STEP = 16> __device__ inline void add_over_lanes(float2 (&v)[N]) {
     if constexpr (STEP >= 4) {
         const int HALF = LEFT / 2;
@@ -569,8 +570,8 @@ template <int N, int LEFT = N, int STEP = 16> __device__ inline void add_over_la
     }
 }
 
-// Adds up, over the eight lanes that share them, what lanes have of their columns: for all n, two columns from
-// 8 n on. Calls f(8 n, sum) on one of the lanes.
+// Adds the values v[n] of columns 8 n and 8 n + 1 over the eight lanes that share these columns,
+// and calls f(8 n, sum) on one of the lanes.
 template <int N, class F> __device__ void sum_columns(float2 (&v)[N], F f) {
     const int EACH = N >= 8 ? N / 8 : 1, SHARE = N >= 8 ? 1 : 8 / N;
     int eighth = (threadIdx.x & 31) >> 2;

@@ -1,4 +1,4 @@
-// Data and partners of a step, drawn where they are used (scenario/, pairing.rs).
+// Data and partners of a step, drawn on the device (scenario/, pairing.rs).
 
 enum { GAUSSIAN = 0, UNIFORM = 1, STUDENT = 2, DENSE = 3 };
 enum { FOR_DATA = 1, FOR_PAIRING = 2, FOR_ROW = 3 };
@@ -25,7 +25,7 @@ struct SampleTask {
 
 __device__ inline double normal_cdf(double v) { return 0.5 * erfc(-v * 0.70710678118654752); }
 
-// The value that the mixture of unit normals stays below with probability Phi(v), by bisection.
+// The Phi(v)-quantile of a mixture of two unit normals, by bisection.
 __device__ inline double mixture_quantile(double v, double w0, double m0, double w1, double m1) {
     double side = v > 0.0 ? -1.0 : 1.0, wanted = normal_cdf(side * v);
     double low = v + fmin(m0, m1), high = v + fmax(m0, m1);
@@ -51,12 +51,12 @@ __device__ inline float mapped(int map, float v) {
     }
 }
 
-// A warp applies the maps to a row, which lies in memory.
+// A warp applies the maps to a row in memory.
 __device__ inline void apply_maps(const int* maps, int count, float* row, int dim) {
     int lane = threadIdx.x % 32;
     for (int m = 0; m < count; ++m) {
         int map = maps[m];
-        if (map == 4) {  // the swiss roll, from the line into the plane
+        if (map == 4) {  // swiss roll: from a line to a plane
             if (lane == 0) {
                 float turn = 1.5f * (1.f + 2.f * row[0]), t = 3.14159265f * turn, s, c;
                 sincospif(turn, &s, &c);
@@ -64,7 +64,7 @@ __device__ inline void apply_maps(const int* maps, int count, float* row, int di
                 row[1] = t * s / 21.f;
             }
             dim = 2;
-        } else if (map >= 9) {  // a spiral turns two components by |v|^2 / d
+        } else if (map >= 9) {  // spiral: rotates two components by |v|^2 / d
             float square = 0.f;
             for (int k = lane; k < dim; k += 32) square += row[k] * row[k];
             for (int step = 16; step > 0; step /= 2) square += __shfl_xor_sync(~0u, square, step);
@@ -82,7 +82,7 @@ __device__ inline void apply_maps(const int* maps, int count, float* row, int di
     }
 }
 
-// Gamma(shape) after Marsaglia and Tsang, by random numbers of the row's own.
+// Gamma(shape) by the method of Marsaglia and Tsang, with random numbers of the row.
 __device__ inline float gamma(float shape, u64 seed, u32 step, u32 row) {
     float boost = 1.f;
     u32 draw = 0;
@@ -102,7 +102,7 @@ __device__ inline float gamma(float shape, u64 seed, u32 step, u32 row) {
     }
 }
 
-// One warp a row.
+// One warp for each row.
 extern "C" __global__ void sample(const __grid_constant__ SampleTask t) {
     begin();
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
@@ -145,14 +145,14 @@ extern "C" __global__ void sample(const __grid_constant__ SampleTask t) {
 }
 
 struct PartnerTask {
-    u32* partner;           // steps x runs x 2 n: partners, then their inverse
+    u32* partner;           // steps x runs x 2 n: partners, then the inverse permutation
     const ScenarioSpec* specs;
     const u64* base;
     int n, runs, deranged, in_shared;
 };
 
-// One warp shuffles for one step of one run: Fisher-Yates from the back, begun anew at the first fixed
-// point when those are not allowed, which keeps derangements uniform. All captured steps are done at once.
+// One warp shuffles for one step of one run: Fisher-Yates from the back. For derangements it starts
+// again at the first fixed point, which keeps them uniform. One launch covers all captured steps.
 extern "C" __global__ void partners_of_steps(const __grid_constant__ PartnerTask t) {
     begin();
     u32* out = t.partner + (u64)blockIdx.x * 2 * t.n;

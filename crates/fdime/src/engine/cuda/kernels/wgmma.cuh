@@ -1,5 +1,5 @@
-// The same products on Hopper's own instruction, which four warps issue together and which runs
-// while they prepare what comes next: A from registers, made on the spot, B from shared memory.
+// The same products with Hopper's `wgmma` instruction. Four warps issue it together, and it runs
+// while they prepare the next operands: A is computed in registers, B is in shared memory.
 #if WGMMA
 
 __device__ inline u64 describe(const char* shared) {
@@ -15,7 +15,7 @@ __device__ inline void wgmma(Accumulators<Large>& acc, uint4 a, u64 b) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
 }
 
-// Begins 16 depths, and waits for the 16 before them.
+// Starts 16 depths and waits for the previous 16.
 __device__ inline void multiply_depths(Accumulators<Large>& acc, const uint4 (&a)[2], const char* b) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     wgmma(acc, a[0], describe(b));
@@ -23,7 +23,7 @@ __device__ inline void multiply_depths(Accumulators<Large>& acc, const uint4 (&a
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-// Waits for all depths, of all groups; only now the accumulators hold the product.
+// Waits for all depths of all groups. The accumulators hold the product only after this.
 __device__ inline void wait_for_products(Accumulators<Large>& acc) {
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
@@ -33,7 +33,7 @@ __device__ inline void wait_for_products(Accumulators<Large>& acc) {
     __syncthreads();
 }
 
-// A lane's share of 16 depths of A: two rows, four depths.
+// A lane's part of 16 depths of A: two rows, four depths.
 template <class Source, bool ALONG> struct WideA;
 
 template <class Source> struct WideA<Source, true> {
@@ -76,7 +76,7 @@ template <class Source> struct WideA<Source, false> {
     }
 };
 
-// A thread's share of 16 depths of B on its way into shared memory.
+// A thread's part of 16 depths of B, which it moves into shared memory.
 template <class Source, bool ALONG> struct WideB;
 
 template <class Source> struct WideB<Source, true> {
@@ -127,7 +127,7 @@ template <class Source> struct WideB<Source, false> {
         }
         uint4 x = make_uint4(v[0].x, v[1].x, v[2].x, v[3].x), y = make_uint4(v[0].y, v[1].y, v[2].y, v[3].y);
         uint4 z = make_uint4(v[0].z, v[1].z, v[2].z, v[3].z), w = make_uint4(v[0].w, v[1].w, v[2].w, v[3].w);
-        // Every other thread of the same column stores its rows in another order, to spread over the banks.
+        // Odd blocks store their rows in another order, to spread over the banks.
         int block = threadIdx.x / 4;
         bool odd = block & 1;
         Packed* to = reinterpret_cast<Packed*>(shared + (threadIdx.x % 4) * B_COLUMN) + 4 * block;
@@ -142,7 +142,7 @@ template <bool A_ALONG, bool B_ALONG, bool SUMS, class A, class B>
 __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, int n0, int n_limit,
                                   int from, int to, int depth_limit, Accumulators<Large>& acc, ColumnSums* sums, bool summing) {
     char* shared = reinterpret_cast<char*>(dynamic_shared);
-    // Fetched two steps ahead: one is about as long as the way from memory.
+    // Fetched two steps ahead, since a step takes about as long as a load from memory.
     WideA<A, A_ALONG> next_a[2];
     WideB<B, B_ALONG> next_b[2];
     uint4 fragments[2][2];
@@ -158,8 +158,8 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
     next_a[0].fetch(a, from + 32, depth_limit);
     next_b[0].fetch(b, n0, n_limit, from + 32, depth_limit);
     int stage = 0;
-    // A stage is written again two steps after it was read: then every group has passed the
-    // barrier behind which its reading was over.
+    // A stage is overwritten two steps after it was read. By then every group has passed a barrier
+    // that comes after its last read of the stage.
     for (int depth = from; depth < to; depth += 32) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -181,11 +181,11 @@ __device__ void product_by_groups(const A& a, const B& b, int m0, int m_limit, i
     wait_for_products(acc);
 }
 
-// ---- B as weights that lie in memory as they are needed (store_packed) ----
+// ---- B as weights that are stored in the layout of the instruction (store_packed) ----
 
 __device__ inline u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
-// Copies 16 depths of B, and lets `barrier` know when they are there.
+// Starts to copy 16 depths of B and signals `barrier` when they have arrived.
 __device__ inline void begin_copy(char* to, const char* from, u64* barrier) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(B_STAGE) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
@@ -198,7 +198,7 @@ __device__ inline void wait_for(u64* barrier, u32 parity) {
         "@!done bra again;}" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// c += A W, W packed.
+// c += A W for packed weights W.
 template <class A>
 __device__ void product_by_packed(const A& a, const char* packed, int m0, int m_limit, int depth_limit, Accumulators<Large>& acc) {
     const int STAGES = 4;
@@ -212,7 +212,7 @@ __device__ void product_by_packed(const A& a, const char* packed, int m0, int m_
         for (int block = 0; block < min(blocks, STAGES - 1); ++block)
             begin_copy(shared + block * B_STAGE, packed + (u64)block * B_STAGE, &arrived[block]);
     }
-    // Fetched two steps ahead: one is about as long as the way from memory.
+    // Fetched two steps ahead, since a step takes about as long as a load from memory.
     WideA<A, true> next[2];
     uint4 fragments[2][2];
 #pragma unroll
@@ -235,7 +235,7 @@ __device__ void product_by_packed(const A& a, const char* packed, int m0, int m_
                 next[other].finish(a, fragments[other]);
                 next[other].fetch(a, 16 * (block + 3), depth_limit);
             }
-            // Behind the barrier nobody reads the stage before this one any more.
+            // After the barrier no thread reads the previous stage any more.
             __syncthreads();
             int ahead = block + STAGES - 1;
             if (threadIdx.x == 0 && ahead < blocks)
@@ -258,7 +258,7 @@ __device__ void product(const A& a, const B& b, int m0, int m_limit, int n0, int
     product_by_warps<T, A_ALONG, B_ALONG, SUMS>(a, b, m0, m_limit, n0, n_limit, from, to, depth_limit, acc, sums, summing);
 }
 
-// c += A W for a layer's weights W, by their rows (FORWARD) or by their columns.
+// c += A W (FORWARD) or c += A W^T for the weights W of a layer.
 template <class T, bool FORWARD, class A>
 __device__ void product_with_weights(const A& a, const float* weights, const float* packed, int ld,
                                      int m0, int m_limit, int n0, int n_limit, int depth, Accumulators<T>& acc) {
