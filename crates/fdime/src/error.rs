@@ -229,6 +229,11 @@ pub(crate) fn invalid(
     Error::InvalidParameter { parameter, value: value.to_string(), expected: expected.into() }
 }
 
+/// Returns an [`Error::Read`].
+pub(crate) fn read_error(file: &str, source: io::Error) -> Error {
+    Error::Read { file: file.to_string(), source: Arc::new(source) }
+}
+
 /// Returns an [`Error::Write`].
 pub(crate) fn write_error(path: &Path, source: io::Error) -> Error {
     Error::Write { path: path.display().to_string(), source: Arc::new(source) }

@@ -5,157 +5,123 @@
 
 use std::fmt;
 
-/// A parameter that a message can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Parameter {
+/// Defines [`Parameter`] from a table of variants and their names.
+macro_rules! parameters {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// A parameter that a message can name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Parameter {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Parameter {
+            /// Returns the name in snake case.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Parameter::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+parameters! {
     /// The activation of hidden layers.
-    Activation,
+    Activation = "activation",
     /// The number of joint samples in a training step.
-    Batch,
+    Batch = "batch",
     /// Adam's decay of the first moment.
-    Beta1,
+    Beta1 = "beta1",
     /// Adam's decay of the second moment.
-    Beta2,
+    Beta2 = "beta2",
     /// The gap between contiguous folds of a time series.
-    Blocks,
+    Blocks = "blocks",
     /// The columns to compare with each other.
-    Columns,
+    Columns = "columns",
     /// The treatment of constant columns.
-    Constant,
+    Constant = "constant",
     /// The critic.
-    Critic,
+    Critic = "critic",
     /// The weight decay.
-    Decay,
+    Decay = "decay",
     /// The device that trains.
-    Device,
+    Device = "device",
     /// The dimension of x and of y.
-    Dim,
+    Dim = "dim",
     /// Numeric columns that hold categories.
-    Discrete,
+    Discrete = "discrete",
     /// An f-divergence, part of an estimator's name.
-    Divergence,
+    Divergence = "divergence",
     /// The dropout rate.
-    Dropout,
+    Dropout = "dropout",
     /// The effort of an estimate.
-    Effort,
+    Effort = "effort",
     /// The number of outputs of a separable critic's networks.
-    Embedding,
+    Embedding = "embedding",
     /// Adam's epsilon.
-    Epsilon,
+    Epsilon = "epsilon",
     /// The estimator.
-    Estimator,
+    Estimator = "estimator",
     /// The number of folds.
-    Folds,
+    Folds = "folds",
     /// The groups of columns to compare.
-    Groups,
+    Groups = "groups",
     /// The widths of hidden layers.
-    Hidden,
+    Hidden = "hidden",
     /// The scale of a critic's initial output weights.
-    InitialScale,
+    InitialScale = "initial_scale",
     /// The number of training steps.
-    Iterations,
+    Iterations = "iterations",
     /// The number of iterations at the end of a level that are summarised.
-    Last,
+    Last = "last",
     /// The learning rate.
-    LearningRate,
+    LearningRate = "learning_rate",
     /// The scale on which a level is given, part of a level.
-    LevelKind,
+    LevelKind = "level_kind",
     /// The levels of a staircase.
-    Levels,
+    Levels = "levels",
     /// The link from score to log ratio.
-    Link,
+    Link = "link",
     /// A map of a scenario's variables, part of a scenario's name.
-    Map,
+    Map = "map",
     /// The treatment of rows with missing values.
-    Missing,
+    Missing = "missing",
     /// Columns that have to be numbers.
-    Numeric,
+    Numeric = "numeric",
     /// The pairing of x and y.
-    Pairing,
+    Pairing = "pairing",
     /// The number of images in a sample.
-    Parts,
+    Parts = "parts",
     /// The number of permutations of the test of independence.
-    Permutations,
+    Permutations = "permutations",
     /// The precision of the GPU's products.
-    Precision,
+    Precision = "precision",
     /// The readout.
-    Readout,
+    Readout = "readout",
     /// The recipes of a portfolio.
-    Recipes,
+    Recipes = "recipes",
     /// The number of rows.
-    Rows,
+    Rows = "rows",
     /// The number of runs.
-    Runs,
+    Runs = "runs",
     /// The scenario.
-    Scenario,
+    Scenario = "scenario",
     /// The duration of a measurement.
-    Seconds,
+    Seconds = "seconds",
     /// The number of pixels on each side of an image.
-    Side,
+    Side = "side",
     /// The view of an image.
-    View,
+    View = "view",
     /// The columns of x.
-    X,
+    X = "x",
     /// The columns of y.
-    Y,
+    Y = "y",
     /// Whether a critic's last layer starts at zero.
-    ZeroOutput,
+    ZeroOutput = "zero_output",
 }
 
 impl Parameter {
-    /// Returns the name in snake case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Parameter::Activation => "activation",
-            Parameter::Batch => "batch",
-            Parameter::Beta1 => "beta1",
-            Parameter::Beta2 => "beta2",
-            Parameter::Blocks => "blocks",
-            Parameter::Columns => "columns",
-            Parameter::Constant => "constant",
-            Parameter::Critic => "critic",
-            Parameter::Decay => "decay",
-            Parameter::Device => "device",
-            Parameter::Dim => "dim",
-            Parameter::Discrete => "discrete",
-            Parameter::Divergence => "divergence",
-            Parameter::Dropout => "dropout",
-            Parameter::Effort => "effort",
-            Parameter::Embedding => "embedding",
-            Parameter::Epsilon => "epsilon",
-            Parameter::Estimator => "estimator",
-            Parameter::Folds => "folds",
-            Parameter::Groups => "groups",
-            Parameter::Hidden => "hidden",
-            Parameter::InitialScale => "initial_scale",
-            Parameter::Iterations => "iterations",
-            Parameter::Last => "last",
-            Parameter::LearningRate => "learning_rate",
-            Parameter::LevelKind => "level_kind",
-            Parameter::Levels => "levels",
-            Parameter::Link => "link",
-            Parameter::Map => "map",
-            Parameter::Missing => "missing",
-            Parameter::Numeric => "numeric",
-            Parameter::Pairing => "pairing",
-            Parameter::Parts => "parts",
-            Parameter::Permutations => "permutations",
-            Parameter::Precision => "precision",
-            Parameter::Readout => "readout",
-            Parameter::Recipes => "recipes",
-            Parameter::Rows => "rows",
-            Parameter::Runs => "runs",
-            Parameter::Scenario => "scenario",
-            Parameter::Seconds => "seconds",
-            Parameter::Side => "side",
-            Parameter::View => "view",
-            Parameter::X => "x",
-            Parameter::Y => "y",
-            Parameter::ZeroOutput => "zero_output",
-        }
-    }
-
     /// Returns the parameter that a user sets in order to set this one: a divergence is part of an
     /// estimator's name, a map part of a scenario's.
     pub fn set_through(self) -> Parameter {

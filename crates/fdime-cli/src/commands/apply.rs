@@ -2,10 +2,10 @@ use super::estimate::amount;
 use super::{check_outputs, print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};
-use fdime::Nats;
 use fdime::data::load_named;
 use fdime::estimate::{SavedColumn, SavedModel};
 use fdime::parallel::thread_count;
+use fdime::{Error, Nats};
 use serde::Serialize;
 use std::io::Write;
 
@@ -21,9 +21,11 @@ struct Json {
 
 pub fn run(args: &Apply) -> Outcome {
     check_outputs(&args.file, [args.pointwise.as_ref()])?;
-    let model = SavedModel::load(&args.model).map_err(|error| {
-        let hint = "'fdime estimate --save' writes a model";
-        Failure::from(error).with_hint(hint)
+    let model = SavedModel::load(&args.model).map_err(|error| match error {
+        Error::Read { .. } => {
+            Failure::from(error).with_hint("'fdime estimate --save' writes a folder with critics")
+        }
+        error => error.into(),
     })?;
     let named = |columns: &[SavedColumn]| -> Vec<(String, bool)> {
         columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()

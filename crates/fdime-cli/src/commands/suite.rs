@@ -34,6 +34,19 @@ impl Row {
         }
     }
 
+    /// Returns the row of the table.
+    fn line(&self) -> String {
+        format!(
+            "{:34} {:6.3} {:8.3} {:+7.3} {:>15} {:5.1}",
+            self.task,
+            self.true_mi,
+            self.mi_nats,
+            self.error(),
+            format!("{:.3} to {:.3}", self.ci_low, self.ci_high),
+            self.seconds
+        )
+    }
+
     /// Returns the estimate minus the true value.
     fn error(&self) -> f64 {
         self.mi_nats - self.true_mi
@@ -60,6 +73,20 @@ struct Summary {
     seconds: f64,
 }
 
+impl Summary {
+    fn new(rows: &[Row], seconds: f64) -> Self {
+        let count = rows.len() as f64;
+        Summary {
+            tasks: rows.len(),
+            solved: rows.iter().filter(|row| row.solved()).count(),
+            mean_absolute_error: rows.iter().map(|row| row.error().abs()).sum::<f64>() / count,
+            interval_coverage: rows.iter().filter(|row| row.covered()).count() as f64 / count,
+            slowest_seconds: rows.iter().map(|row| row.seconds).fold(0.0, f64::max),
+            seconds,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     results: Vec<Row>,
@@ -83,12 +110,12 @@ pub fn run(args: &Suite) -> Outcome {
         }
     }
     let mut out = std::io::stdout().lock();
-    let header = format!(
-        "{:34} {:>6} {:>8} {:>7} {:>15} {:>5}",
-        "task", "true", "estimate", "error", "95% interval", "s"
-    );
     if !args.json {
-        writeln!(out, "{header}")?;
+        writeln!(
+            out,
+            "{:34} {:>6} {:>8} {:>7} {:>15} {:>5}",
+            "task", "true", "estimate", "error", "95% interval", "s"
+        )?;
     }
     let engine = CpuEngine::new(args.estimation.threads);
     let start = Instant::now();
@@ -104,28 +131,11 @@ pub fn run(args: &Suite) -> Outcome {
         let seconds = task_start.elapsed().as_secs_f64();
         let row = Row::new(task, scenario.mutual_information().0, &result, seconds);
         if !args.json {
-            writeln!(
-                out,
-                "{:34} {:6.3} {:8.3} {:+7.3} {:>15} {:5.1}",
-                row.task,
-                row.true_mi,
-                row.mi_nats,
-                row.error(),
-                format!("{:.3} to {:.3}", row.ci_low, row.ci_high),
-                row.seconds
-            )?;
+            writeln!(out, "{}", row.line())?;
         }
         rows.push(row);
     }
-    let count = rows.len() as f64;
-    let summary = Summary {
-        tasks: rows.len(),
-        solved: rows.iter().filter(|row| row.solved()).count(),
-        mean_absolute_error: rows.iter().map(|row| row.error().abs()).sum::<f64>() / count,
-        interval_coverage: rows.iter().filter(|row| row.covered()).count() as f64 / count,
-        slowest_seconds: rows.iter().map(|row| row.seconds).fold(0.0, f64::max),
-        seconds: start.elapsed().as_secs_f64(),
-    };
+    let summary = Summary::new(&rows, start.elapsed().as_secs_f64());
     if args.json {
         drop(out);
         let version = env!("CARGO_PKG_VERSION");

@@ -1,6 +1,6 @@
 //! The bytes of a table and their format.
 
-use crate::error::{Error, Result, data_error};
+use crate::error::{Error, Result, data_error, read_error};
 use crate::message::Message;
 use bytes::Bytes;
 use std::fs::File;
@@ -139,10 +139,6 @@ impl Source {
     pub(super) fn damaged(&self, format: &str, reason: impl std::fmt::Display) -> Error {
         self.fault(format!("the {format} data is truncated or damaged ({reason}); write it again"))
     }
-}
-
-fn read_error(name: &str, error: std::io::Error) -> Error {
-    Error::Read { file: name.to_string(), source: Arc::new(error) }
 }
 
 /// Bytes that can be read at any position, several times.

@@ -7,7 +7,7 @@ use super::plan::EstimatePlan;
 use super::recipe::CriticRecipe;
 use super::result::Estimate;
 use crate::data::{Column, Values, without_panic};
-use crate::error::{Result, data_error, not_writable, write_error};
+use crate::error::{Result, data_error, not_writable, read_error, write_error};
 use crate::message::Message;
 use crate::parallel::run_jobs;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
@@ -204,10 +204,7 @@ impl SavedModel {
     pub fn load(folder: &Path) -> Result<Self> {
         let read = |file: &str| {
             let path = folder.join(file);
-            std::fs::read(&path).map_err(|error| {
-                let problem = format!("{error}; give a folder that holds a saved model");
-                data_error(&path.display().to_string(), problem)
-            })
+            std::fs::read(&path).map_err(|error| read_error(&path.display().to_string(), error))
         };
         Self::from_bytes(&read(PLAN)?, &read(CRITICS)?, folder)
     }
