@@ -1,4 +1,4 @@
-//! `fdime reproduce`: recipes of one's own, resuming, what is said when something is missing.
+//! `fdime reproduce`: the user's own recipes, resuming, and messages about what is missing.
 
 mod common;
 
@@ -45,7 +45,7 @@ fn lines(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_recipe_of_ones_own_is_run_once_and_taken_up_after_a_kill() {
+fn own_recipes_run_once_and_resume_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("own.toml"), RECIPE).unwrap();
@@ -64,13 +64,18 @@ fn a_recipe_of_ones_own_is_run_once_and_taken_up_after_a_kill() {
     }
     let page = std::fs::read_to_string(at("results/index.html")).unwrap();
     assert!(page.contains("own.csv") && page.contains("<svg"));
-    assert!(!page.contains("src=\"http") && !page.contains("@import"), "it needs nothing else");
+    assert!(
+        !page.contains("src=\"http") && !page.contains("@import"),
+        "it loads nothing from elsewhere"
+    );
 
-    // A kill in the middle of the last line: that run is made again, to the same numbers.
+    // After a kill in the middle of the last line only that run is repeated, with the same numbers.
     std::fs::write(&log, &whole[..whole.len() - 40]).unwrap();
     let again = reproduce(folder.path(), &["own.toml"]);
     assert!(again.status.success());
-    assert!(text(&again.stderr).contains("1 runs") && text(&again.stderr).contains("7 are there"));
+    assert!(
+        text(&again.stderr).contains("1 runs") && text(&again.stderr).contains("7 are already")
+    );
     assert_eq!(lines(&at("results/own.csv")), numbers);
     assert_eq!(lines(&log).len(), 8);
     let third = reproduce(folder.path(), &["own.toml"]);
@@ -78,20 +83,20 @@ fn a_recipe_of_ones_own_is_run_once_and_taken_up_after_a_kill() {
 }
 
 #[test]
-fn claims_that_do_not_hold_and_runs_that_are_missing_end_in_failure() {
+fn false_claims_and_missing_runs_end_in_failure() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("own.toml"), RECIPE).unwrap();
     let missing = reproduce(folder.path(), &["own.toml", "--no-run"]);
     assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stdout).contains("8 runs are missing: nothing is asserted"));
+    assert!(text(&missing.stdout).contains("8 runs are missing, so no claim is checked"));
     let false_claim = RECIPE.replace("capped-at-ln-n", "exceeds-ln-n");
     std::fs::write(at("own.toml"), false_claim).unwrap();
     let failed = reproduce(folder.path(), &["own.toml"]);
     assert_eq!(failed.status.code(), Some(1));
     assert!(text(&failed.stdout).contains("FAILED all-pairs is not bounded by ln N: cpc"));
     assert!(text(&failed.stderr).contains("1 claims do not hold"));
-    assert!(at("results/index.html").exists(), "the report is there all the same");
+    assert!(at("results/index.html").exists(), "the report is written nevertheless");
 }
 
 #[test]
@@ -116,7 +121,7 @@ fn malformed_recipes_are_refused_with_their_name() {
 }
 
 #[test]
-fn recipes_on_images_say_what_they_miss() {
+fn recipes_on_images_name_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let alone = reproduce(folder.path(), &["consistency-baseline", "--quick"]);
     assert_eq!(alone.status.code(), Some(2));

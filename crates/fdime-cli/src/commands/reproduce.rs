@@ -83,7 +83,7 @@ fn run_pending<'a>(
     let cost = Cost::estimate(&pending, &*engine)?;
     match finished {
         0 => eprintln!("{cost}"),
-        finished => eprintln!("{cost}; {finished} are there already"),
+        finished => eprintln!("{cost}; {finished} are already in the log"),
     }
     Runner { engine: &*engine, images }.run(&pending, log)
 }
@@ -93,7 +93,7 @@ fn print_verdicts(report: &Report, verbose: bool) -> Outcome {
     for Section { recipe, results, verdicts, .. } in report.requested() {
         writeln!(stdout, "{}: {}", recipe.name, recipe.title)?;
         if results.missing > 0 {
-            writeln!(stdout, "  {} runs are missing: nothing is asserted", results.missing)?;
+            writeln!(stdout, "  {} runs are missing, so no claim is checked", results.missing)?;
         }
         if results.diverged > 0 {
             writeln!(stdout, "  {} runs diverged", results.diverged)?;

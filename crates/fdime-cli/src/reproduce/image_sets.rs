@@ -37,7 +37,7 @@ pub fn load(
 /// Opens a set of images, or returns why it cannot be found.
 fn open(folder: Option<&Path>, name: &str) -> Result<Result<Images, String>, Failure> {
     let Some(folder) = folder else {
-        return Ok(Err("its images are not here; --images FOLDER says where".into()));
+        return Ok(Err("its images were not found; set their folder with --images FOLDER".into()));
     };
     let zipped = folder.join(name).join(TRAINING_IMAGES);
     let plain = zipped.with_extension("");

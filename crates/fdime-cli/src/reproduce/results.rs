@@ -204,7 +204,7 @@ pub struct TimeResult<'a> {
 
 impl TimeResult<'_> {
     /// Returns whether a critic of this kind was timed, with this pairing if one is given.
-    pub fn is_of(&self, critic: CriticKind, pairing: Option<Pairing>) -> bool {
+    pub fn matches(&self, critic: CriticKind, pairing: Option<Pairing>) -> bool {
         self.plan.training.learner.critic().is_some_and(|learner| {
             learner.critic.kind == critic
                 && pairing.is_none_or(|pairing| learner.pairing == pairing)

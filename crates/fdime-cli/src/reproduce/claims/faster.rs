@@ -18,9 +18,9 @@ impl Faster {
         let dim = results.times.first()?.plan.scenario.dim;
         let in_dim = || results.times.iter().filter(|time| time.plan.scenario.dim == dim);
         let slower = |batch: usize| {
-            in_dim().find(|time| time.plan.training.batch == batch && time.is_of(self.than, None))
+            in_dim().find(|time| time.plan.training.batch == batch && time.matches(self.than, None))
         };
-        let own = in_dim().filter(|time| time.is_of(self.critic, Some(self.pairing)));
+        let own = in_dim().filter(|time| time.matches(self.critic, Some(self.pairing)));
         let pairs = own.filter_map(|time| Some((time, slower(time.plan.training.batch)?)));
         let (fast, slow): (&TimeResult, &TimeResult) =
             pairs.max_by_key(|(time, _)| time.plan.training.batch)?;

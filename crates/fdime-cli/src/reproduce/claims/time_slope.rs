@@ -20,7 +20,7 @@ impl Claim for TimeSlope {
         let TimeSlope { critic, pairing, between: (low, high), from_batch } = self;
         let mut by_dim: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
         let times = evidence.results.times.iter();
-        for time in times.filter(|time| time.is_of(*critic, Some(*pairing))) {
+        for time in times.filter(|time| time.matches(*critic, Some(*pairing))) {
             let (dim, batch) = (time.plan.scenario.dim, time.plan.training.batch);
             if batch >= *from_batch {
                 let (_, points) =
