@@ -303,12 +303,16 @@ fn results_and_failures_name_an_estimator_in_the_same_way() {
         let output = fdime(&format!("{run} --estimator pearson-dime {flags}"));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let (result, failure) = (report("--lr 1e-4 --iterations 10"), report("--lr 10 --iterations 500"));
+    let (result, failure) =
+        (report("--lr 1e-4 --iterations 10"), report("--lr 10 --iterations 500"));
     let (result, failure) = (&result["results"][0], &failure["failures"][0]);
     for key in ["estimator", "link", "readout"] {
         assert!(!result[key].is_null() && result[key] == failure[key], "{key}: {result} {failure}");
     }
-    assert_eq!((&failure["estimator"], &failure["readout"]), (&"pearson-dime".into(), &"nwj".into()));
+    assert_eq!(
+        (&failure["estimator"], &failure["readout"]),
+        (&"pearson-dime".into(), &"nwj".into())
+    );
 }
 
 #[test]
