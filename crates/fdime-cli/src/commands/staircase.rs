@@ -112,34 +112,17 @@ fn devices(runs: &[RunPlan], engine: &dyn Engine) -> Result<String, Failure> {
     Ok(devices.join("; "))
 }
 
-/// The estimator of a result: its name, and what a flag may have changed about it.
-#[derive(Clone, PartialEq, Serialize)]
-struct Identity {
-    estimator: String,
-    link: Link,
-    readout: Readout,
-}
-
-impl From<&Estimator> for Identity {
-    fn from(estimator: &Estimator) -> Self {
-        Identity {
-            estimator: estimator.name().to_string(),
-            link: estimator.link(),
-            readout: estimator.readout(),
-        }
-    }
-}
-
 /// The summary of an estimator's runs at one level.
 #[derive(Serialize)]
 struct Row {
-    #[serde(flatten)]
-    identity: Identity,
+    estimator: String,
     critic: String,
     pairing: String,
     scenario: String,
     dim: usize,
     batch: usize,
+    link: Link,
+    readout: Readout,
     #[serde(flatten)]
     summary: RunsSummary,
 }
@@ -147,8 +130,9 @@ struct Row {
 /// A run that ended before its last iteration.
 #[derive(Serialize)]
 struct FailedRun {
-    #[serde(flatten)]
-    identity: Identity,
+    estimator: String,
+    link: Link,
+    readout: Readout,
     seed: u64,
     iteration: usize,
     reason: &'static str,
@@ -173,12 +157,14 @@ impl Report {
         device: String,
     ) -> Self {
         let row = |estimator: &Estimator, summary| Row {
-            identity: estimator.into(),
+            estimator: estimator.name().to_string(),
             critic: plan.critic.kind.to_string(),
             pairing: plan.pairing.to_string(),
             scenario: plan.scenario.name.to_string(),
             dim: plan.scenario.dim,
             batch: plan.batch,
+            link: estimator.link(),
+            readout: estimator.readout(),
             summary,
         };
         let groups = plan.estimators.iter().zip(traces.chunks(plan.runs));
@@ -187,7 +173,9 @@ impl Report {
         });
         let failure = |(run, trace): (&RunPlan, &Trace)| match trace.ending {
             Ending::Diverged { iteration } => Some(FailedRun {
-                identity: (&run.estimator).into(),
+                estimator: run.estimator.name().to_string(),
+                link: run.estimator.link(),
+                readout: run.estimator.readout(),
                 seed: run.seed,
                 iteration,
                 reason: "diverged",
@@ -206,11 +194,10 @@ impl Report {
 
     /// Prints a warning for each run that diverged.
     fn warn(&self) {
-        for FailedRun { identity, seed, iteration, .. } in &self.failures {
+        for FailedRun { estimator, seed, iteration, .. } in &self.failures {
             eprintln!(
-                "warning: {} (seed {seed}) diverged at iteration {iteration}: \
-                 its objective or estimate is no longer finite",
-                identity.estimator
+                "warning: {estimator} (seed {seed}) diverged at iteration {iteration}: \
+                 its objective or estimate is no longer finite"
             );
         }
     }
@@ -230,16 +217,18 @@ impl Report {
             "estimator", "true MI", "mean", "|bias|", "variance", "MSE"
         )?;
         for estimator in &plan.estimators {
-            let (label, identity) = (estimator.to_string(), Identity::from(estimator));
-            for row in self.results.iter().filter(|row| row.identity == identity) {
+            let label = estimator.to_string();
+            let is_named = |name: &str, link: Link, readout: Readout| {
+                (name, link, readout) == (estimator.name(), estimator.link(), estimator.readout())
+            };
+            let own = |row: &&Row| is_named(&row.estimator, row.link, row.readout);
+            for row in self.results.iter().filter(own) {
                 writeln!(out, "{label:width$}  {}", cells(&row.summary.level))?;
             }
-            let failures = self.failures.iter().filter(|run| run.identity == identity);
-            match failures.count() {
-                0 => {}
-                diverged => {
-                    writeln!(out, "{label:width$}  {diverged} of {} runs diverged", plan.runs)?;
-                }
+            let failed = |run: &&FailedRun| is_named(&run.estimator, run.link, run.readout);
+            let diverged = self.failures.iter().filter(failed).count();
+            if diverged > 0 {
+                writeln!(out, "{label:width$}  {diverged} of {} runs diverged", plan.runs)?;
             }
         }
         Ok(())
