@@ -118,7 +118,7 @@ pub fn stylesheet() -> String {
 
 /// Returns the colour mixed with a background, of which there is more.
 fn blend(colour: u32, background: u32) -> u32 {
-    const SHARE: f64 = 0.4;
+    const SHARE: f64 = 0.35;
     let channel = |colour: u32, shift: u32| f64::from((colour >> shift) & 0xff);
     let mixed = |shift| {
         let value = SHARE * channel(colour, shift) + (1.0 - SHARE) * channel(background, shift);
