@@ -86,9 +86,9 @@ pub enum Command {
         fdime reproduce all --quick --images data\n  \
         fdime reproduce all --no-run\n  \
         fdime reproduce my-recipe.toml\n\n\
-        Finished runs are kept in FOLDER/runs.jsonl, one line each, and are not repeated:\n\
-        after an interruption, the same command continues. The exit code is 1 if a claim\n\
-        does not hold.")]
+        Finished runs are kept in FOLDER/runs.jsonl, one line each, and not repeated:\n\
+        after an interruption, the same command continues. The exit code is 1 if a\n\
+        claim does not hold.")]
     Reproduce(Reproduce),
     /// List the devices that runs can be executed on
     #[command(after_help = "Examples:\n  fdime devices\n  fdime devices --json")]

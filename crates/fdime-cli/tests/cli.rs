@@ -201,7 +201,7 @@ fn a_single_runs_plan_is_a_staircase_too() {
     let path = folder.path().join("run.json");
     let mut plan = fdime::RunPlan::new(
         fdime::ScenarioPlan::new("uniform", 1).unwrap(),
-        "hd-dime".parse().unwrap(),
+        "hd-dime".parse::<fdime::Estimator>().unwrap(),
         fdime::CriticPlan::new(fdime::CriticKind::Deranged, &[8]),
     );
     plan.schedule.iterations = 5;

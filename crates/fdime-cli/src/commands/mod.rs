@@ -149,7 +149,7 @@ fn check_outputs<'a>(
         check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
         let special = path.exists() && !path.is_file();
         if !special && taken.contains(&resolved(path)) {
-            let message = "it is the input or another output; choose another file";
+            let message = "it is the input, or another output; name another file";
             return Err(Failure::Usage(format!("{}: {message}", path.display())));
         }
         taken.push(resolved(path));

@@ -38,7 +38,7 @@ impl Figure {
         let title_width = 7.6 * self.title.chars().count() as f64 + 2.0 * GAP;
         let width = (columns as f64 * (panel_width + GAP) + GAP).max(title_width).ceil();
         let (legend, legend_height) = legend::draw(&self.legend, (GAP, 46.0), width - GAP);
-        let header = 34.0 + legend_height;
+        let header = 44.0 + legend_height;
         let height = (header + rows as f64 * (panel_height + GAP)).ceil();
         let corner = |index: usize| {
             let (row, column) = ((index / columns) as f64, (index % columns) as f64);

@@ -89,7 +89,7 @@ impl Panel {
     }
 
     fn y_labels(&self, frame: &Frame) -> Markup {
-        let count = ((frame.bottom - frame.top) / 35.0).max(2.0) as usize;
+        let count = ((frame.bottom - frame.top) / 30.0).max(2.0) as usize;
         html! {
             @for (value, label) in self.y.ticks(count) {
                 @if self.y.is_numeric() {

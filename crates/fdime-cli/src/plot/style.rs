@@ -13,22 +13,25 @@ pub enum Ink {
     Limit,
     /// The colour of what is in the background.
     Muted,
+    /// The colour of histograms.
+    Count,
 }
 
 /// Name, colour on white and colour on black.
-const INKS: [(&str, &str, &str); 12] = [
-    ("0", "#1d4ed8", "#8ab4ff"),
-    ("1", "#b45309", "#fbbf6b"),
-    ("2", "#047857", "#4fd8a0"),
-    ("3", "#7e22ce", "#d0a2ff"),
-    ("4", "#be123c", "#fb7185"),
-    ("5", "#0e7490", "#5fd4ea"),
-    ("6", "#4d7c0f", "#b5d96b"),
-    ("7", "#a21caf", "#f29cf7"),
-    ("8", "#57534e", "#c7c2bd"),
-    ("truth", "#111827", "#f9fafb"),
-    ("limit", "#be123c", "#fb7185"),
-    ("muted", "#9aa3b2", "#6b7482"),
+const INKS: [(&str, u32, u32); 13] = [
+    ("0", 0x1d4ed8, 0x8ab4ff),
+    ("1", 0xb45309, 0xfbbf6b),
+    ("2", 0x047857, 0x4fd8a0),
+    ("3", 0x7e22ce, 0xd0a2ff),
+    ("4", 0xbe123c, 0xfb7185),
+    ("5", 0x0e7490, 0x5fd4ea),
+    ("6", 0x4d7c0f, 0xb5d96b),
+    ("7", 0xa21caf, 0xf29cf7),
+    ("8", 0x57534e, 0xc7c2bd),
+    ("truth", 0x111827, 0xf9fafb),
+    ("limit", 0xbe123c, 0xfb7185),
+    ("muted", 0x9aa3b2, 0x6b7482),
+    ("count", 0x7aa7e9, 0x4a7fd0),
 ];
 const SERIES: usize = 9;
 
@@ -39,6 +42,7 @@ impl Ink {
             Ink::Truth => SERIES,
             Ink::Limit => SERIES + 1,
             Ink::Muted => SERIES + 2,
+            Ink::Count => SERIES + 3,
         }]
         .0
     }
@@ -53,7 +57,7 @@ impl Ink {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Dash {
     Solid,
-    /// Thin and translucent, for the background.
+    /// Thin and pale, for the background.
     Pale,
     Dashed,
     Dotted,
@@ -91,7 +95,7 @@ pub fn stylesheet() -> String {
         ".back{fill:#fff}svg text{font:12px system-ui,sans-serif;fill:#1f2430}\
          svg text.soft{fill:#6b7280;font-size:11px}svg text.title{font-weight:600;font-size:13px}\
          .grid{stroke:#e5e7eb}.axis{stroke:#9ca3af}.none{fill:#eceef1}.hint{fill:transparent}\
-         .solid{fill:none;stroke-width:1.8}.pale{fill:none;stroke-width:1;stroke-opacity:.4}\
+         .solid{fill:none;stroke-width:1.8}.pale{fill:none;stroke-width:1}\
          .dashed{fill:none;stroke-width:1.5;stroke-dasharray:6 3}\
          .dotted{fill:none;stroke-width:1.4;stroke-dasharray:2 3}",
     );
@@ -100,11 +104,27 @@ pub fn stylesheet() -> String {
          .grid{stroke:#333a45}.axis{stroke:#6b7280}.none{fill:#262b33}",
     );
     for (name, on_white, on_black) in INKS {
-        for (css, colour) in [(&mut light, on_white), (&mut dark, on_black)] {
-            let _ = write!(css, ".line-{name}{{stroke:{colour}}}.fill-{name}{{fill:{colour}}}");
+        for (css, colour, back) in [(&mut light, on_white, 0xffffff), (&mut dark, on_black, 0)] {
+            let pale = blend(colour, back);
+            let _ = write!(
+                css,
+                ".line-{name}{{stroke:#{colour:06x}}}.fill-{name}{{fill:#{colour:06x}}}\
+                 .pale.line-{name}{{stroke:#{pale:06x}}}"
+            );
         }
     }
     format!("{light}@media(prefers-color-scheme:dark){{{dark}}}")
+}
+
+/// Returns the colour mixed with a background, of which there is more.
+fn blend(colour: u32, background: u32) -> u32 {
+    const SHARE: f64 = 0.35;
+    let channel = |colour: u32, shift: u32| f64::from((colour >> shift) & 0xff);
+    let mixed = |shift| {
+        let value = SHARE * channel(colour, shift) + (1.0 - SHARE) * channel(background, shift);
+        (value.round() as u32) << shift
+    };
+    mixed(16) | mixed(8) | mixed(0)
 }
 
 /// Colours between which values are interpolated, from the share 0 to the share 1.

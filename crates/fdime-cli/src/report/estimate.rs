@@ -150,13 +150,13 @@ fn verdict(estimate: &Estimate) -> Markup {
     }
 }
 
-/// Returns the axes of a histogram with room for labels above the bars.
-fn histogram(values: &[f64], bins: usize, range: (f64, f64), names: (&str, &str)) -> Panel {
-    let margin = 0.05 * (range.1 - range.0);
-    let range = (range.0 - margin, range.1 + margin);
-    let bars = Bars::histogram(values, bins, range);
+/// Returns a histogram with room for labels above the bars.
+fn histogram(values: &[f64], bins: usize, (low, high): (f64, f64), names: (&str, &str)) -> Panel {
+    let margin = 0.05 * (high - low);
+    let x = Axis::linear(names.0, (low - margin, high + margin));
+    let bars = Bars::histogram(values, bins, x.range());
     let y = Axis::linear(names.1, (0.0, 1.18 * bars.max().max(1.0)));
-    let mut panel = Panel::new("", Axis::linear(names.0, range), y);
+    let mut panel = Panel::new("", x, y);
     panel.add(None, bars);
     panel
 }
@@ -166,7 +166,7 @@ fn pointwise(estimate: &Estimate) -> Markup {
     sorted.sort_by(f64::total_cmp);
     // A few extreme values, which count in the outermost bars, must not stretch the axis.
     let mut panel = histogram(&sorted, 60, central_range(&sorted, 0.002), ("nats", "rows"));
-    panel.add(None, Rule::vertical(Stroke { ink: Ink::Muted, dash: Dash::Dashed }, 0.0, ""));
+    panel.add(None, Rule::vertical(Stroke { ink: Ink::Truth, dash: Dash::Dashed }, 0.0, ""));
     let mean = estimate.unclipped.0;
     panel.add(None, Rule::vertical(Stroke::solid(Ink::Series(1)), mean, "mean"));
     let negative = sorted.iter().filter(|value| **value < 0.0).count();

@@ -14,7 +14,7 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
     let max = cells.iter().flatten().copied().fold(0.0, f64::max).max(1e-6);
     let labels = labels(names, cell);
     let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let margin = 20.0 + 6.4 * longest as f64;
+    let margin = 10.0 + 6.4 * longest as f64;
     let hints = cells.iter().enumerate().map(|(index, value)| {
         let value = value.map_or("none".to_string(), |value| format!("{value:.3}"));
         format!("{}, {}: {value}", names[index / n], names[index % n])

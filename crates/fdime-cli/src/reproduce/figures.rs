@@ -195,7 +195,8 @@ enum Against {
 /// Returns the time of a whole staircase against the batch size or the dimension; `None` without
 /// measurements.
 fn time(results: &Results, against: Against) -> Option<Panel> {
-    let (varied, fixed, x_name): (fn(&RunPlan) -> usize, fn(&RunPlan) -> usize, _) = match against {
+    type Size = fn(&RunPlan) -> usize;
+    let (varied, fixed, x_name): (Size, Size, _) = match against {
         Against::N => (|plan| plan.training.batch, |plan| plan.scenario.dim, "batch size N"),
         Against::D => (|plan| plan.scenario.dim, |plan| plan.training.batch, "dimension d"),
     };

@@ -25,7 +25,7 @@ impl Bars {
             hint: Some(count.to_string()),
             ..Dot::new(low + (bin as f64 + 0.5) * width, count as f64)
         });
-        Bars { width, ink: Ink::Series(0), dots: dots.collect() }
+        Bars { width, ink: Ink::Count, dots: dots.collect() }
     }
 
     /// Returns the height of the highest bar.
