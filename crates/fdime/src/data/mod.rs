@@ -1,6 +1,8 @@
 //! Tables on disk: written whole, and read column by column.
 
+#[cfg(any(feature = "arrow", feature = "parquet"))]
 mod arrow_column;
+#[cfg(feature = "arrow")]
 mod arrow_ipc;
 mod csv;
 mod frame;
@@ -9,10 +11,12 @@ mod idx;
 mod npy;
 mod open;
 mod pairs;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod select;
 mod source;
 
+#[cfg(feature = "arrow")]
 pub use arrow_column::read_batches;
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};

@@ -32,6 +32,10 @@ impl CustomDivergence {
             expression: expression.to_string(),
             reason,
         };
+        if cfg!(not(feature = "custom-f")) {
+            let reason = "this build reads no formulas; build it with the feature `custom-f`";
+            return Err(fail(reason.into()));
+        }
         let usual = with_usual_minus(expression).map_err(fail)?;
         let f: FlatEx<f64> = exmex::parse(&usual).map_err(|e| fail(e.to_string()))?;
         match f.var_names() {

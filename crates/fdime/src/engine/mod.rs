@@ -1,7 +1,9 @@
 //! Engines execute plans.
 
 mod cpu;
+#[cfg_attr(not(feature = "cuda"), path = "without_cuda.rs")]
 pub mod cuda;
+mod gpu;
 mod workers;
 
 pub use cpu::CpuEngine;

@@ -2,6 +2,7 @@
 
 use super::failure;
 use crate::data::without_panic;
+use crate::engine::gpu::DeviceInfo;
 use crate::error::Result;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, sys};
@@ -20,23 +21,6 @@ pub(super) struct Device {
     pub(super) multiprocessors: u32,
     /// Bytes of shared memory that a block can have.
     pub(super) shared_limit: u32,
-}
-
-/// What can be said of a GPU.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceInfo {
-    /// Its number.
-    pub ordinal: usize,
-    /// Its name.
-    pub name: String,
-    /// Compute capability times 10.
-    pub architecture: u32,
-    /// Bytes in all.
-    pub memory: usize,
-    /// Bytes not in use now.
-    pub free: usize,
-    /// Why it cannot be used, if it cannot.
-    pub problem: Option<String>,
 }
 
 /// Every GPU, or why there is none to be seen.

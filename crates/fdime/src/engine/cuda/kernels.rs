@@ -4,6 +4,7 @@ use super::abi;
 use super::device::{Device, describe};
 use super::failure;
 use crate::data::{without_panic, write_whole};
+pub(super) use crate::engine::gpu::Precision;
 use crate::error::Result;
 use crate::nn::Activation;
 use cudarc::driver::CudaModule;
@@ -12,42 +13,6 @@ use std::ffi::{CStr, CString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// What the tensor cores multiply in. Sums, objectives and the optimiser are fp32 always.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// As exact as fp32: each number as the sum of two of tf32.
-    Fp32,
-    /// Factors rounded to 11 significant bits.
-    #[default]
-    Tf32,
-    /// Factors rounded to 8 significant bits.
-    Bf16,
-}
-
-impl Precision {
-    /// Every precision.
-    pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
-
-    /// The name used on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Fp32 => "fp32",
-            Precision::Tf32 => "tf32",
-            Precision::Bf16 => "bf16",
-        }
-    }
-}
-
-impl std::str::FromStr for Precision {
-    type Err = crate::Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Precision::ALL.into_iter().find(|precision| precision.name() == name).ok_or_else(|| {
-            crate::unknown_name("precision", name, Precision::ALL.map(Precision::name))
-        })
-    }
-}
 
 /// Sources in the order in which they build on each other.
 const SOURCES: [&str; 7] = [

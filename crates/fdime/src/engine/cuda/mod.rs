@@ -15,8 +15,9 @@ mod network;
 mod program;
 mod session;
 
-pub use device::{DeviceInfo, cuda_devices};
-pub use kernels::{Precision, compile_kernels};
+pub use super::gpu::{DeviceInfo, Precision};
+pub use device::cuda_devices;
+pub use kernels::compile_kernels;
 
 use super::{CpuEngine, Engine};
 use crate::critic::{Batch, CriticKind};
