@@ -491,7 +491,6 @@ fn shape_of(text: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     #[test]
     fn the_header_is_aligned_and_the_data_follows() {
