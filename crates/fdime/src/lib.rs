@@ -23,6 +23,12 @@
 //! The mathematics is in [`divergence`]; everything works with the log density ratio
 //! l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples is the mutual information.
 
+// Some internal functions are called by optional features only.
+#![cfg_attr(
+    not(all(feature = "arrow", feature = "cuda", feature = "npz", feature = "parquet")),
+    allow(dead_code)
+)]
+
 pub mod baseline;
 pub mod critic;
 pub mod data;

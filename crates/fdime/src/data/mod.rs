@@ -1,6 +1,8 @@
 //! Tables on disk, which are read column by column and replaced only by complete files.
 
+#[cfg(any(feature = "arrow", feature = "parquet"))]
 mod arrow_column;
+#[cfg(feature = "arrow")]
 mod arrow_ipc;
 mod csv;
 mod frame;
@@ -8,10 +10,12 @@ mod guard;
 mod npy;
 mod open;
 mod pairs;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod select;
 mod source;
 
+#[cfg(feature = "arrow")]
 pub use arrow_column::read_batches;
 pub use csv::write_csv;
 pub use frame::{Column, Frame, MISSING, Values};

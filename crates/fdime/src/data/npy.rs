@@ -1,11 +1,16 @@
 //! NumPy's formats: NPY (one array) and NPZ (a zip archive of them).
 
 use super::frame::{Categories, Column, Values, means_missing, truth_label};
-use super::source::{BodyReader, Source};
+#[cfg(feature = "npz")]
+use super::source::BodyReader;
+use super::source::Source;
 use super::write_whole;
 use crate::error::Result;
-use std::io::{BufReader, Cursor, Read, Write};
+#[cfg(feature = "npz")]
+use std::io::{BufReader, Cursor};
+use std::io::{Read, Write};
 use std::path::Path;
+#[cfg(feature = "npz")]
 use zip::ZipArchive;
 
 /// Writes a row-major matrix with this many columns as NPY version 1.0.
@@ -14,6 +19,7 @@ pub fn write_npy(path: &Path, values: &[f64], columns: usize) -> Result<()> {
 }
 
 /// Writes named arrays, each with its number of columns, as NPZ.
+#[cfg(feature = "npz")]
 pub fn write_npz(path: &Path, arrays: &[(&str, &[f64], usize)]) -> Result<()> {
     write_whole(path, |file| {
         let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -25,6 +31,15 @@ pub fn write_npz(path: &Path, arrays: &[(&str, &[f64], usize)]) -> Result<()> {
         }
         let bytes = archive.finish().map_err(std::io::Error::other)?.into_inner();
         file.write_all(&bytes)
+    })
+}
+
+/// Fails: this build cannot write NPZ files.
+#[cfg(not(feature = "npz"))]
+pub fn write_npz(path: &Path, _arrays: &[(&str, &[f64], usize)]) -> Result<()> {
+    Err(crate::error::Error::Write {
+        path: path.display().to_string(),
+        reason: "this build cannot write NPZ files; build it with the feature `npz`".into(),
     })
 }
 
@@ -53,6 +68,7 @@ pub(super) struct NumpyTable {
 
 struct NamedArray {
     /// The entry in the archive, `None` for an NPY file.
+    #[cfg(feature = "npz")]
     entry: Option<usize>,
     header: Header,
 }
@@ -63,11 +79,16 @@ impl NumpyTable {
         let header = Header::read(&mut source.body.buffered(), source.body.length())
             .map_err(|problem| problem.in_file(&source, "NPY"))?;
         let names = (1..=header.columns).map(|position| position.to_string()).collect();
-        let arrays = vec![NamedArray { entry: None, header }];
+        let arrays = vec![NamedArray {
+            #[cfg(feature = "npz")]
+            entry: None,
+            header,
+        }];
         Ok((names, Self { source, arrays }))
     }
 
     /// Opens an NPZ file; the columns of the array `x` are `x1`, `x2`, ...
+    #[cfg(feature = "npz")]
     pub(super) fn open_archive(source: Source) -> Result<(Vec<String>, Self)> {
         let mut archive = open_zip(&source)?;
         let (mut names, mut arrays) = (Vec::new(), Vec::<NamedArray>::new());
@@ -126,22 +147,34 @@ impl NumpyTable {
         array: &NamedArray,
         columns: &[usize],
     ) -> std::result::Result<Vec<Values>, Problem> {
-        let Some(entry) = array.entry else {
-            let mut reader = self.source.body.buffered();
-            skip(&mut reader, array.header.length)?;
-            return array.header.decode(&mut reader, columns);
-        };
+        #[cfg(feature = "npz")]
+        if let Some(entry) = array.entry {
+            return self.read_entry(entry, &array.header, columns);
+        }
+        let mut reader = self.source.body.buffered();
+        skip(&mut reader, array.header.length)?;
+        array.header.decode(&mut reader, columns)
+    }
+
+    #[cfg(feature = "npz")]
+    fn read_entry(
+        &self,
+        entry: usize,
+        header: &Header,
+        columns: &[usize],
+    ) -> std::result::Result<Vec<Values>, Problem> {
         let mut archive = open_zip(&self.source).map_err(Problem::damage)?;
         let file = archive.by_index(entry).map_err(Problem::damage)?;
         let mut reader = BufReader::new(file);
-        skip(&mut reader, array.header.length)?;
-        let values = array.header.decode(&mut reader, columns)?;
-        // The archive's checksum is verified at the end of the entry.
+        skip(&mut reader, header.length)?;
+        let values = header.decode(&mut reader, columns)?;
+        // The archive's checksum is compared at the end of the entry.
         std::io::copy(&mut reader, &mut std::io::sink()).map_err(Problem::damage)?;
         Ok(values)
     }
 }
 
+#[cfg(feature = "npz")]
 fn open_zip(source: &Source) -> Result<ZipArchive<BufReader<BodyReader>>> {
     ZipArchive::new(source.body.buffered()).map_err(|error| source.damaged("NPZ", error))
 }
@@ -457,7 +490,6 @@ fn shape_of(text: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     #[test]
     fn the_header_is_aligned_and_the_data_follows() {
@@ -471,6 +503,7 @@ mod tests {
         assert_eq!(bytes[10 + length + 8..10 + length + 16], 2f64.to_le_bytes());
     }
 
+    #[cfg(feature = "npz")]
     #[test]
     fn an_archive_holds_its_arrays() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
+#[cfg(feature = "arrow")]
 use super::arrow_ipc::ArrowTable;
 use super::csv::TextTable;
 use super::frame::Frame;
 use super::npy::NumpyTable;
+#[cfg(feature = "parquet")]
 use super::parquet::ParquetTable;
 use super::source::{Format, Source};
 use crate::error::{Result, data_error};
@@ -16,7 +18,9 @@ pub struct Opened {
 
 enum Table {
     Text(TextTable),
+    #[cfg(feature = "parquet")]
     Parquet(ParquetTable),
+    #[cfg(feature = "arrow")]
     Arrow(ArrowTable),
     Numpy(NumpyTable),
 }
@@ -35,14 +39,17 @@ impl Opened {
                 let (names, table) = TextTable::open(source)?;
                 (names, Table::Text(table))
             }
+            #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let (names, table) = ParquetTable::open(source)?;
                 (names, Table::Parquet(table))
             }
+            #[cfg(feature = "arrow")]
             Format::ArrowFile => {
                 let (names, table) = ArrowTable::open_file(source)?;
                 (names, Table::Arrow(table))
             }
+            #[cfg(feature = "arrow")]
             Format::ArrowStream => {
                 let (names, table) = ArrowTable::open_stream(source)?;
                 (names, Table::Arrow(table))
@@ -51,10 +58,19 @@ impl Opened {
                 let (names, table) = NumpyTable::open_array(source)?;
                 (names, Table::Numpy(table))
             }
+            #[cfg(feature = "npz")]
             Format::Npz => {
                 let (names, table) = NumpyTable::open_archive(source)?;
                 (names, Table::Numpy(table))
             }
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => return Err(source.not_compiled_in("Parquet", "parquet")),
+            #[cfg(not(feature = "arrow"))]
+            Format::ArrowFile | Format::ArrowStream => {
+                return Err(source.not_compiled_in("Arrow", "arrow"));
+            }
+            #[cfg(not(feature = "npz"))]
+            Format::Npz => return Err(source.not_compiled_in("NPZ", "npz")),
         };
         if names.is_empty() {
             return Err(data_error(&file, "it has no columns"));
@@ -80,7 +96,9 @@ impl Opened {
         let names: Vec<&str> = wanted.iter().map(|index| self.names[*index].as_str()).collect();
         let columns = match self.table {
             Table::Text(table) => table.read(wanted, &names),
+            #[cfg(feature = "parquet")]
             Table::Parquet(table) => table.read(wanted, &names),
+            #[cfg(feature = "arrow")]
             Table::Arrow(table) => table.read(wanted, &names),
             Table::Numpy(table) => table.read(wanted, &names),
         }?;

@@ -135,6 +135,14 @@ impl Source {
         data_error(&self.name, problem)
     }
 
+    /// Returns the error for a format that was not compiled in.
+    #[cfg(not(all(feature = "arrow", feature = "npz", feature = "parquet")))]
+    pub(super) fn not_compiled_in(&self, format: &str, feature: &str) -> Error {
+        self.fault(format!(
+            "this build cannot read {format} files; build it with the feature `{feature}`"
+        ))
+    }
+
     /// Returns the error for bytes that do not follow their format.
     pub(super) fn damaged(&self, format: &str, reason: impl std::fmt::Display) -> Error {
         self.fault(format!("the {format} data is truncated or damaged ({reason}); write it again"))
@@ -220,12 +228,14 @@ impl Seek for BodyReader {
     }
 }
 
+#[cfg(feature = "parquet")]
 impl parquet::file::reader::Length for Body {
     fn len(&self) -> u64 {
         self.length()
     }
 }
 
+#[cfg(feature = "parquet")]
 impl parquet::file::reader::ChunkReader for Body {
     type T = BufReader<BodyReader>;
 

@@ -30,6 +30,10 @@ impl CustomDivergence {
     /// constants `e` and `PI`, and functions such as `ln`, `exp` and `sqrt`. Its derivatives are
     /// exact. Fails if the expression cannot be parsed or is not a convex function of u.
     pub fn from_expression(expression: &str) -> Result<Self> {
+        if cfg!(not(feature = "custom-f")) {
+            let reason = "this build reads no formulas; build it with the feature `custom-f`";
+            return Err(invalid(expression, reason.into()));
+        }
         let parsed = Expression::parse(expression)
             .map_err(|error| invalid(expression, error.to_string()))?;
         if !parsed.depends_on_u() {

@@ -1,7 +1,9 @@
 //! Engines execute trainings.
 
 mod cpu;
+#[cfg_attr(not(feature = "cuda"), path = "without_cuda.rs")]
 pub mod cuda;
+mod gpu;
 
 pub use cpu::CpuEngine;
 pub use cuda::{CudaEngine, Precision};

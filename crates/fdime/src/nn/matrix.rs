@@ -1,5 +1,7 @@
 //! Row-major matrix views and their product.
 
+use gemm_common::Parallelism;
+
 /// A matrix in a slice, with element (r, c) at `r * row_stride + c * column_stride`.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
@@ -48,17 +50,21 @@ pub(crate) fn multiply(destination: &mut [f32], write: Write, left: Matrix, righ
     if m == 0 || n == 0 {
         return;
     }
+    // The kernel writes columns, so a row-major product is computed transposed: C' = B' A'.
+    let (rows, columns, left, right) =
+        if n > 1 { (n, m, right.transposed(), left.transposed()) } else { (m, n, left, right) };
+    let (column_stride, row_stride) = (n as isize, 1);
     // SAFETY: each view's slice holds rows * columns elements laid out by its strides
     // (`Matrix::new` checks it, `transposed` keeps it), and `destination` holds m * n, checked
     // above. It is borrowed mutably, so it overlaps neither operand.
     unsafe {
-        gemm::gemm(
-            m,
-            n,
+        gemm_f32::gemm::f32::get_gemm_fn()(
+            rows,
+            columns,
             k,
             destination.as_mut_ptr(),
-            1,
-            n as isize,
+            column_stride,
+            row_stride,
             write == Write::Add,
             left.data.as_ptr(),
             left.column_stride as isize,
@@ -66,12 +72,12 @@ pub(crate) fn multiply(destination: &mut [f32], write: Write, left: Matrix, righ
             right.data.as_ptr(),
             right.column_stride as isize,
             right.row_stride as isize,
-            1.0f32,
-            1.0f32,
+            1.0,
+            1.0,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            Parallelism::None,
         );
     }
 }

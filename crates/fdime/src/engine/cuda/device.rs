@@ -2,6 +2,7 @@
 
 use super::device_error;
 use crate::data::without_panic;
+use crate::engine::gpu::DeviceInfo;
 use crate::error::Result;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, sys};
@@ -20,23 +21,6 @@ pub(super) struct Device {
     pub(super) multiprocessors: u32,
     /// The maximum size of a thread block's shared memory, in bytes.
     pub(super) shared_limit: u32,
-}
-
-/// Properties of a GPU.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceInfo {
-    /// Its number.
-    pub ordinal: usize,
-    /// Its name.
-    pub name: String,
-    /// Compute capability times 10.
-    pub architecture: u32,
-    /// The size of its memory in bytes.
-    pub memory: usize,
-    /// The free memory in bytes.
-    pub free: usize,
-    /// The reason why it cannot be used, or `None` if it can.
-    pub problem: Option<String>,
 }
 
 /// Returns all GPUs, or an error if the driver cannot be used.

@@ -4,8 +4,8 @@ use super::abi;
 use super::device::{Device, describe};
 use super::device_error;
 use crate::data::{without_panic, write_whole};
+pub(super) use crate::engine::gpu::Precision;
 use crate::error::Result;
-use crate::message::Parameter;
 use crate::nn::Activation;
 use cudarc::driver::CudaModule;
 use cudarc::nvrtc::{Ptx, result, sys};
@@ -13,47 +13,6 @@ use std::ffi::{CStr, CString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The precision of products on the tensor cores. Sums, objectives and the optimiser are always
-/// fp32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// As exact as fp32: each factor is split into the sum of two tf32 numbers.
-    Fp32,
-    /// Factors rounded to 11 significant bits.
-    #[default]
-    Tf32,
-    /// Factors rounded to 8 significant bits.
-    Bf16,
-}
-
-impl Precision {
-    /// Every precision.
-    pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
-
-    /// Returns the name, as users write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Fp32 => "fp32",
-            Precision::Tf32 => "tf32",
-            Precision::Bf16 => "bf16",
-        }
-    }
-}
-
-impl std::str::FromStr for Precision {
-    type Err = crate::Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Precision::ALL.into_iter().find(|precision| precision.name() == name).ok_or_else(|| {
-            crate::error::unknown_name(
-                Parameter::Precision,
-                name,
-                Precision::ALL.map(Precision::name),
-            )
-        })
-    }
-}
 
 /// The sources in the order of their dependencies.
 const SOURCES: [&str; 7] = [

@@ -17,8 +17,9 @@ mod plan;
 mod program;
 mod session;
 
-pub use device::{DeviceInfo, cuda_devices};
-pub use kernels::{Precision, compile_kernels};
+pub use super::gpu::{DeviceInfo, Precision};
+pub use device::cuda_devices;
+pub use kernels::compile_kernels;
 
 use super::{CpuEngine, Device as EngineDevice, Engine, Task};
 use crate::critic::Batch;
