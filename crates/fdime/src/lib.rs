@@ -39,6 +39,7 @@ pub mod estimate;
 pub mod journal;
 mod link;
 mod message;
+mod mutual_information;
 pub mod names;
 mod nats;
 pub mod nn;
@@ -58,6 +59,7 @@ pub use engine::{CpuEngine, CudaEngine, Device, DeviceChoice, Engine, Precision,
 pub use error::{Error, Result, nearest_name};
 pub use link::Link;
 pub use message::{Message, Neutral, Parameter, Wording};
+pub use mutual_information::{IntoColumns, MutualInformation};
 pub use nats::Nats;
 pub use nn::{Activation, AdamPlan};
 pub use objective::{Estimator, Readout};

@@ -4,7 +4,7 @@ mod common;
 
 use common::{ReferenceScores, every_estimator, score, value};
 use fdime::critic::{Batch, Critic};
-use fdime::engine::Workers;
+use fdime::parallel::Workers;
 use fdime::objective::Cost;
 use fdime::random::{Purpose, stream};
 use fdime::scores::{ScoreBlock, Scores};
@@ -48,7 +48,7 @@ fn pass(
     pairing: Pairing,
     threads: usize,
 ) -> (f64, Vec<f32>) {
-    let mut objective = estimator.objective(pairing.counts(batch.n)).unwrap();
+    let mut objective = estimator.objective(pairing.counts(batch.n));
     let value = critic.pass(batch, &mut *objective, &mut Workers::new(threads));
     let (parameters, gradient) = critic.parameters_and_gradient();
     (value, gradient.sum(parameters.len()))
@@ -77,7 +77,7 @@ fn objective_gradients() {
 
 fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
     let blocks = std::slice::from_ref(block);
-    let mut objective = estimator.objective(Scores(blocks).counts()).unwrap();
+    let mut objective = estimator.objective(Scores(blocks).counts());
     objective.observe(Scores(blocks));
     let mut fast_value = objective.constant();
     let mut reference = ReferenceScores::from_blocks(blocks);

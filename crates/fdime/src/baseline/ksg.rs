@@ -234,7 +234,7 @@ mod tests {
         let scenario = ScenarioPlan::new("gaussian", 1).unwrap().at(Level::Mi(0.8)).unwrap();
         let (mut x, mut y) = (vec![0f32; 4000], vec![0f32; 4000]);
         scenario.sample(&mut stream(5, Purpose::Data, 0, 0), &mut x, &mut y);
-        let estimate = ksg(&x, 1, &y, 1, 3, &|| Ok(())).unwrap().iter().sum::<f64>() / 4000.0;
+        let estimate = ksg(&x, 1, &y, 1, 3, 2, &|| Ok(())).unwrap().iter().sum::<f64>() / 4000.0;
         assert!((estimate - 0.8).abs() < 0.06, "{estimate}");
     }
 }

@@ -220,7 +220,7 @@ fn widen(values: Vec<f64>, width: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::Unwatched;
+    use crate::estimate::NoProgress;
 
     /// Fills in random log ratios, with `dependence` added for the observed pairs.
     fn with_noise(mut null: PairedNull, dependence: f32, seed: u64) -> PairedNull {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn run_test(folds: &[PairedNull], seed: u64) -> IndependenceTest {
-        IndependenceTest::new(folds, 99, 1.0, seed, &Unwatched).unwrap()
+        IndependenceTest::new(folds, 99, 1.0, seed, &NoProgress).unwrap()
     }
 
     fn blocks() -> PairedNull {

@@ -447,7 +447,8 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
 mod tests {
     use super::*;
     use crate::Neutral;
-    use crate::estimate::{CurvePoint, FoldRows, MemberFigures};
+    use crate::estimate::{FoldRows, MemberFigures};
+    use crate::train::CurvePoint;
 
     fn column(name: &str, values: Vec<f64>) -> Column {
         Column { name: name.into(), values: Values::Continuous(values) }

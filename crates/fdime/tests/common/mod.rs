@@ -166,7 +166,6 @@ pub fn value(estimator: &Estimator, scores: &ReferenceScores) -> f64 {
         Cost::Clipped { tau } => {
             mean(joint()) - mean(marginal().map(|l| l.clamp(-tau, *tau).exp())).ln()
         }
-        Cost::Classifiers => panic!("NJEE has no critic"),
         Cost::InfoNce => mean(
             joint()
                 .zip(&scores.marginal)
