@@ -1,17 +1,38 @@
 //! Mutual information estimation by f-divergences and data derangements (f-DIME).
 //!
-//! A run is a value: a [`RunPlan`] says everything about a training run and is plain data; an
-//! [`Engine`] executes it to a [`Trace`]; a [`LevelSummary`] is what a person wants to know of it.
+//! How much does x tell about y? [`MutualInformation`] answers from data, with an interval, a test of
+//! independence and a verdict:
 //!
 //! ```
-//! use fdime::{CpuEngine, CriticKind, CriticPlan, Engine, RunPlan, ScenarioPlan, silent};
+//! use fdime::MutualInformation;
+//! use fdime::estimate::Effort;
+//!
+//! let x: Vec<f64> = (0..300).map(|k| f64::from(k * 37 % 300)).collect();
+//! let y: Vec<f64> = x.iter().map(|x| (x / 50.0).sin()).collect();
+//! let result = MutualInformation::between(&x, &y).effort(Effort::Quick).run()?;
+//! assert!(result.mi.0 > 1.0);
+//! assert!(result.independence.is_some_and(|test| test.p_value < 0.05));
+//! # Ok::<(), fdime::Error>(())
+//! ```
+//!
+//! [`MutualInformation::in_file`] reads CSV, Parquet, Arrow and NumPy files; [`estimate`] has everything
+//! behind it.
+//!
+//! Estimators are studied on distributions with known mutual information. A [`RunPlan`] is a training on
+//! a staircase of levels, as plain data; an [`Engine`] executes it to a [`Trace`]; a [`LevelSummary`] has
+//! bias and variance:
+//!
+//! ```
+//! use fdime::{
+//!     CpuEngine, CriticKind, CriticPlan, Engine, Estimator, Level, RunPlan, ScenarioPlan, silent,
+//! };
 //!
 //! let mut plan = RunPlan::new(
 //!     ScenarioPlan::new("gaussian", 2)?,
-//!     "gan-dime".parse::<fdime::Estimator>()?,
+//!     "gan-dime".parse::<Estimator>()?,
 //!     CriticPlan::new(CriticKind::Deranged, &[32, 32]),
 //! );
-//! plan.schedule.levels = vec![fdime::Level::Mi(1.0)];
+//! plan.schedule.levels = vec![Level::Mi(1.0)];
 //! plan.schedule.iterations = 500;
 //! plan.training.optimizer.learning_rate = 5e-3;
 //! let trace = CpuEngine::new(2).run(&[plan], &silent).remove(0)?;
@@ -20,8 +41,13 @@
 //! # Ok::<(), fdime::Error>(())
 //! ```
 //!
-//! The mathematics is in [`divergence`]; everything works with the log density ratio
-//! l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples is the mutual information.
+//! Everything works with the log density ratio l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples
+//! is the mutual information; the mathematics is in [`divergence`].
+//!
+//! # Features
+//!
+//! `parquet`, `arrow` and `npz` read those files, `cuda` trains on NVIDIA GPUs, `custom-f` reads divergences
+//! from formulas; all are on by default. `ndarray` takes samples from array views.
 
 // Some internal functions are called by optional features only.
 #![cfg_attr(

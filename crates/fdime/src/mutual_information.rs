@@ -206,7 +206,8 @@ impl IntoColumns for &Vec<f64> {
 /// Columns of numbers.
 impl IntoColumns for &[Vec<f64>] {
     fn into_columns(self, side: &str) -> Vec<Column> {
-        let named = |(k, values): (usize, &Vec<f64>)| numbers(format!("{side}{}", k + 1), values.clone());
+        let named =
+            |(k, values): (usize, &Vec<f64>)| numbers(format!("{side}{}", k + 1), values.clone());
         self.iter().enumerate().map(named).collect()
     }
 }
@@ -251,9 +252,13 @@ mod tests {
     #[test]
     fn arrays_have_a_row_for_each_sample() {
         let (x, y) = samples();
-        let array = ndarray::Array2::from_shape_fn((200, 2), |(row, column)| {
-            if column == 0 { x[row] } else { -y[row] }
-        });
+        let array =
+            ndarray::Array2::from_shape_fn(
+                (200, 2),
+                |(row, column)| {
+                    if column == 0 { x[row] } else { -y[row] }
+                },
+            );
         let columns = array.view().into_columns("x");
         assert_eq!((columns.len(), columns[1].name.as_str()), (2, "x2"));
         assert_eq!(columns[0].values, Values::Continuous(x));

@@ -2,14 +2,16 @@
 //! (`./test --gpu`); the kernels are compiled if NVRTC is found.
 
 use fdime::critic::{Batch, Reference};
+use fdime::engine::CudaEngine;
 use fdime::engine::cuda::{Precision, compile_kernels, kernel_compiler_found};
-use fdime::engine::{CudaEngine, Workers};
 use fdime::objective::Objective;
+use fdime::parallel::Workers;
 use fdime::random::{Purpose, stream};
 use fdime::scores::Scores;
+use fdime::train::CriticLearner;
 use fdime::{
-    Activation, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Level, PairSource, Pairing,
-    RunPlan, ScenarioPlan, silent, summarise_runs,
+    Activation, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, Level, PairSource,
+    Pairing, RunPlan, ScenarioPlan, silent, summarise_runs,
 };
 
 fn engine(precision: Precision) -> CudaEngine {
@@ -40,10 +42,19 @@ fn kernels_compile() {
 fn plan(critic: CriticKind, pairing: Pairing, estimator: &str, hidden: &[usize]) -> RunPlan {
     let mut plan = RunPlan::new(
         ScenarioPlan::new("gaussian", 3).unwrap(),
-        estimator.parse().unwrap(),
+        estimator.parse::<Estimator>().unwrap(),
         CriticPlan::new(critic, hidden),
     );
-    plan.pairing = pairing;
+    plan.training.learner.critic_mut().unwrap().pairing = pairing;
+    plan
+}
+
+fn learner(plan: &RunPlan) -> &CriticLearner {
+    plan.training.learner.critic().unwrap()
+}
+
+fn with_seed(mut plan: RunPlan, seed: u64) -> RunPlan {
+    plan.training.seed = seed;
     plan
 }
 
@@ -54,7 +65,7 @@ fn batch(plan: &RunPlan, n: usize) -> Batch {
     let (mut x, mut y) = (vec![0.0; n * dims.0], vec![0.0; n * dims.1]);
     scenario.sample(&mut stream(3, Purpose::Data, 0, 0), &mut x, &mut y);
     let mut partner = Vec::new();
-    plan.pairing.fill(n, &mut stream(3, Purpose::Pairing, 0, 0), &mut partner).unwrap();
+    learner(plan).pairing.fill(n, &mut stream(3, Purpose::Pairing, 0, 0), &mut partner).unwrap();
     Batch { n, dims, x, y, partner, reference: Reference::default() }
 }
 
@@ -100,14 +111,15 @@ struct Errors {
 /// Compares one step on a batch of `n` rows.
 fn compare(engine: &CudaEngine, plan: &RunPlan, n: usize) -> Errors {
     let mut plan = plan.clone();
-    plan.batch = n;
+    plan.training.batch = n;
+    let CriticLearner { estimator, critic, pairing } = learner(&plan);
     let batch = batch(&plan, n);
     let threads = CpuEngine::new(0).threads();
-    let mut critic = plan.critic.build(batch.dims, n, plan.pairing, plan.seed, threads).unwrap();
-    let objective = || plan.estimator.objective(plan.pairing.counts(n)).unwrap();
+    let mut critic = critic.build(batch.dims, n, *pairing, plan.training.seed, threads).unwrap();
+    let objective = || estimator.objective(pairing.counts(n));
     let mut pass = |objective: &mut dyn Objective| {
         let value = critic.pass(&batch, objective, &mut Workers::new(threads));
-        let estimate = plan.estimator.mutual_information(critic.scores()).0;
+        let estimate = estimator.mutual_information(critic.scores()).0;
         let (parameters, parts) = critic.parameters_and_gradient();
         (value, estimate, parts.sum(parameters.len()))
     };
@@ -180,7 +192,7 @@ fn settings() -> Vec<(RunPlan, usize)> {
     ];
     let mut settings: Vec<(RunPlan, usize)> = Vec::new();
     let mut add = |mut plan: RunPlan, activation: Activation, n: usize| {
-        plan.critic.activation = activation;
+        plan.training.learner.critic_mut().unwrap().critic.activation = activation;
         settings.push((plan, n));
     };
     for (critic, pairing) in PAIRINGS {
@@ -225,15 +237,14 @@ fn a_pass_agrees(precision: Precision, limit: f64) {
     let (mut smooth, mut kinked) = ((0.0f64, String::new()), (0.0f64, String::new()));
     for (plan, n) in &settings {
         let errors = compare(&engine, plan, *n);
-        let relu = plan.critic.activation == Activation::Relu;
+        let CriticLearner { estimator, critic, pairing } = learner(plan);
+        let relu = critic.activation == Activation::Relu;
         let error = errors.value.max(errors.estimate).max(errors.halves);
         let description = format!(
-            "{} {} {} {:?} {} n={n}: value {:.1e} estimate {:.1e} gradient {:.1e} of halves {:.1e}",
-            plan.critic.kind,
-            plan.pairing,
-            plan.estimator,
-            plan.critic.hidden,
-            plan.critic.activation,
+            "{} {pairing} {estimator} {:?} {} n={n}: value {:.1e} estimate {:.1e} gradient {:.1e} of halves {:.1e}",
+            critic.kind,
+            critic.hidden,
+            critic.activation,
             errors.value,
             errors.estimate,
             errors.gradient,
@@ -288,7 +299,7 @@ fn staircases() -> Vec<RunPlan> {
             plan.schedule.levels = vec![Level::Mi(0.5), Level::Mi(1.5)];
         }
         plan.schedule.iterations = 400;
-        plan.optimizer.learning_rate = 2e-3;
+        plan.training.optimizer.learning_rate = 2e-3;
         plan
     };
     settings.into_iter().map(staircase).collect()
@@ -302,14 +313,12 @@ fn staircases() -> Vec<RunPlan> {
 fn staircases_agree_within_their_noise() {
     let cuda = engine(Precision::Tf32);
     for plan in staircases() {
-        let name = format!(
-            "{} {} {} {}",
-            plan.scenario.name, plan.critic.kind, plan.pairing, plan.estimator
-        );
-        let plans: Vec<RunPlan> = (0..8).map(|seed| RunPlan { seed, ..plan.clone() }).collect();
+        let CriticLearner { estimator, critic, pairing } = learner(&plan);
+        let name = format!("{} {} {pairing} {estimator}", plan.scenario.name, critic.kind);
+        let plans: Vec<RunPlan> = (0..8).map(|seed| with_seed(plan.clone(), seed)).collect();
         let summaries = [&CpuEngine::new(0) as &dyn Engine, &cuda].map(|engine| {
             let traces: Vec<_> =
-                engine.execute(&plans, &silent).into_iter().map(Result::unwrap).collect();
+                engine.run(&plans, &silent).into_iter().map(Result::unwrap).collect();
             assert!(traces.iter().all(|trace| trace.ending == Ending::Completed));
             summarise_runs(&traces, 150)
         });
@@ -343,14 +352,14 @@ fn results_do_not_depend_on_other_plans() {
     for (seed, estimator) in [(0, "gan-dime"), (1, "mine"), (2, "kl-dime"), (0, "nwj")] {
         let mut plan = plan(CriticKind::Deranged, Pairing::Derangement, estimator, &[32, 32]);
         plan.schedule.iterations = 50;
-        plans.push(RunPlan { seed, ..plan });
+        plans.push(with_seed(plan, seed));
     }
-    let together = engine.execute(&plans, &silent);
+    let together = engine.run(&plans, &silent);
     for (plan, together) in plans.iter().zip(&together) {
-        let alone = engine.execute(std::slice::from_ref(plan), &silent).remove(0).unwrap();
-        assert_eq!(&alone, together.as_ref().unwrap(), "{}", plan.estimator);
+        let alone = engine.run(std::slice::from_ref(plan), &silent).remove(0).unwrap();
+        assert_eq!(&alone, together.as_ref().unwrap(), "{}", learner(plan).estimator);
     }
-    assert_eq!(engine.execute(&plans, &silent), together);
+    assert_eq!(engine.run(&plans, &silent), together);
 }
 
 /// A plan that does not fit into memory is an error with the required size; a plan without kernels
@@ -360,16 +369,17 @@ fn results_do_not_depend_on_other_plans() {
 fn unsupported_plans_are_reported_or_run_on_the_cpu() {
     let engine = engine(Precision::Tf32);
     let mut large = plan(CriticKind::Joint, Pairing::AllPairs, "gan-dime", &[256, 256]);
-    large.batch = 40_000;
-    let error = engine.execute(&[large], &silent).remove(0).unwrap_err().to_string();
+    large.training.batch = 40_000;
+    let error = engine.run(&[large], &silent).remove(0).unwrap_err().to_string();
     assert!(error.contains("GB") && error.contains("smaller batch"), "{error}");
 
     let mut custom = plan(CriticKind::Deranged, Pairing::Shift, "f:u*ln(u)", &[8, 8]);
     custom.schedule.iterations = 3;
-    let plans =
-        [custom.clone(), RunPlan { estimator: "gan-dime".parse().unwrap(), ..custom.clone() }];
-    let traces = engine.execute(&plans, &silent);
-    let cpu = CpuEngine::new(0).execute(&plans, &silent);
+    let mut gan = custom.clone();
+    gan.training.learner.critic_mut().unwrap().estimator = "gan-dime".parse().unwrap();
+    let plans = [custom, gan];
+    let traces = engine.run(&plans, &silent);
+    let cpu = CpuEngine::new(0).run(&plans, &silent);
     assert_eq!(traces[0], cpu[0], "the custom divergence ran on the CPU");
     assert_ne!(traces[1], cpu[1]);
 }

@@ -2,10 +2,10 @@
 
 use fdime::data::{Column, Values};
 use fdime::estimate::{
-    Effort, Estimate, EstimatePlan, Method, Progress, RowOrder, Unwatched, estimate,
+    Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, RowOrder, estimate,
 };
 use fdime::random::{Purpose, stream};
-use fdime::{Error, Level, ScenarioPlan};
+use fdime::{CpuEngine, Error, Level, ScenarioPlan};
 use rand::RngExt;
 use std::ops::ControlFlow;
 
@@ -30,8 +30,12 @@ fn quick(method: Method) -> EstimatePlan {
     EstimatePlan { permutations: 99, ..EstimatePlan::new(method, Effort::Quick) }
 }
 
-fn run((x, y): &Sides, plan: &EstimatePlan) -> Estimate {
-    estimate(x, y, plan, &Unwatched).unwrap()
+fn run(sides: &Sides, plan: &EstimatePlan) -> Estimate {
+    run_with_threads(sides, plan, 0)
+}
+
+fn run_with_threads((x, y): &Sides, plan: &EstimatePlan, threads: usize) -> Estimate {
+    estimate(x, y, plan, &CpuEngine::new(threads), &NoProgress).unwrap()
 }
 
 /// A Gaussian, the same with heavy tails, a Student distribution, whose components are
@@ -120,10 +124,7 @@ fn estimates_the_mutual_information_of_categories() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let sides = sample("gaussian", 1, Level::Mi(0.5), 300);
-    let with = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| run(&sides, &quick(Method::Auto)))
-    };
+    let with = |threads| run_with_threads(&sides, &quick(Method::Auto), threads);
     let (one, three) = (with(1), with(3));
     assert!(one.pointwise == three.pointwise && one.folds == three.folds);
 }
@@ -192,7 +193,7 @@ fn an_estimate_can_be_stopped() {
         }
     }
     let (x, y) = sample("gaussian", 1, Level::Mi(0.5), 100);
-    let stopped = estimate(&x, &y, &quick(Method::Auto), &StopImmediately);
+    let stopped = estimate(&x, &y, &quick(Method::Auto), &CpuEngine::new(2), &StopImmediately);
     assert_eq!(stopped.err(), Some(Error::Interrupted));
 }
 
@@ -202,7 +203,7 @@ fn invalid_plans_are_refused_with_the_parameter() {
     let refused = |change: &dyn Fn(&mut EstimatePlan)| {
         let mut plan = quick(Method::Auto);
         change(&mut plan);
-        estimate(&x, &y, &plan, &Unwatched).err().unwrap().to_string()
+        estimate(&x, &y, &plan, &CpuEngine::new(1), &NoProgress).err().unwrap().to_string()
     };
     assert!(refused(&|plan| plan.folds = 1).contains("folds"));
     assert!(refused(&|plan| plan.folds = 26).contains("folds"));

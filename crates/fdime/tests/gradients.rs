@@ -4,8 +4,8 @@ mod common;
 
 use common::{ReferenceScores, every_estimator, score, value};
 use fdime::critic::{Batch, Critic};
-use fdime::parallel::Workers;
 use fdime::objective::Cost;
+use fdime::parallel::Workers;
 use fdime::random::{Purpose, stream};
 use fdime::scores::{ScoreBlock, Scores};
 use fdime::{

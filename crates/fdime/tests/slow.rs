@@ -1,18 +1,18 @@
 //! Slow statistical tests; `./test --slow` runs them.
 
 use fdime::data::{Column, Values};
-use fdime::estimate::{Effort, EstimatePlan, Method, Unwatched, estimate};
+use fdime::estimate::{Effort, EstimatePlan, Method, NoProgress, estimate};
 use fdime::random::{Purpose, stream};
 use fdime::{
-    CpuEngine, CriticKind, CriticPlan, Engine, Level, LevelSummary, Pairing, RunPlan, ScenarioPlan,
-    silent,
+    CpuEngine, CriticKind, CriticPlan, Engine, Estimator, Level, LevelSummary, Pairing, RunPlan,
+    ScenarioPlan, silent,
 };
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 
 fn staircase(plans: &[RunPlan]) -> Vec<Vec<LevelSummary>> {
     CpuEngine::new(0)
-        .execute(plans, &silent)
+        .run(plans, &silent)
         .into_iter()
         .map(|trace| trace.unwrap().summarise(1000))
         .collect()
@@ -26,10 +26,11 @@ fn permutations_are_limited_to_ln_n_and_derangements_are_not() {
     let plans = [Pairing::Permutation, Pairing::Derangement, Pairing::Shift].map(|pairing| {
         let mut plan = RunPlan::new(
             ScenarioPlan::new("gaussian", 20).unwrap(),
-            "kl-dime".parse().unwrap(),
+            "kl-dime".parse::<Estimator>().unwrap(),
             CriticPlan::new(CriticKind::Deranged, &[256, 256]),
         );
-        (plan.batch, plan.pairing) = (128, pairing);
+        plan.training.batch = 128;
+        plan.training.learner.critic_mut().unwrap().pairing = pairing;
         plan
     });
     let last: Vec<f64> = staircase(&plans).iter().map(|levels| levels[4].mean.0).collect();
@@ -46,7 +47,7 @@ fn the_first_level_matches_the_papers_table() {
     let plans = paper.map(|(estimator, ..)| {
         let mut plan = RunPlan::new(
             ScenarioPlan::new("gaussian", 20).unwrap(),
-            estimator.parse().unwrap(),
+            estimator.parse::<Estimator>().unwrap(),
             CriticPlan::new(CriticKind::Joint, &[256, 256, 256]),
         );
         plan.schedule.levels = vec![Level::Mi(2.0)];
@@ -91,6 +92,6 @@ fn independent_p_value(seed: u64) -> f64 {
             .collect()
     };
     let plan = EstimatePlan { seed, ..EstimatePlan::new(Method::Auto, Effort::Quick) };
-    let result = estimate(&side(), &side(), &plan, &Unwatched).unwrap();
+    let result = estimate(&side(), &side(), &plan, &CpuEngine::new(0), &NoProgress).unwrap();
     result.independence.unwrap().p_value
 }

@@ -1,16 +1,17 @@
 //! Complete runs: they do not depend on the number of threads, report divergence, and learn.
 
 use fdime::random::{Purpose, stream};
+use fdime::train::CriticLearner;
 use fdime::{
-    AdamPlan, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Level, Nats, Observer, PairSource,
-    Pairing, RunPlan, ScenarioPlan, StepRecord, Trace, silent,
+    AdamPlan, AnyEstimator, CpuEngine, CriticKind, CriticPlan, Ending, Engine, LearnerPlan, Level,
+    Nats, Observer, PairSource, Pairing, RunPlan, ScenarioPlan, StepRecord, Trace, silent,
 };
 use std::ops::ControlFlow;
 
 fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
     let mut plan = RunPlan::new(
         ScenarioPlan::new("gaussian", 3).unwrap(),
-        estimator.parse().unwrap(),
+        estimator.parse::<AnyEstimator>().unwrap(),
         CriticPlan { side: 1, ..CriticPlan::new(critic, &[40, 24]) },
     );
     plan.schedule.levels = vec![Level::Mi(1.0), Level::Mi(2.0)];
@@ -18,8 +19,18 @@ fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
     plan
 }
 
+/// Returns the plan's critic, to be changed.
+fn critic_of(plan: &mut RunPlan) -> &mut CriticLearner {
+    plan.training.learner.critic_mut().unwrap()
+}
+
+fn with_seed(mut plan: RunPlan, seed: u64) -> RunPlan {
+    plan.training.seed = seed;
+    plan
+}
+
 fn run(plan: &RunPlan, threads: usize) -> Trace {
-    CpuEngine::new(threads).execute(std::slice::from_ref(plan), &silent).remove(0).unwrap()
+    CpuEngine::new(threads).run(std::slice::from_ref(plan), &silent).remove(0).unwrap()
 }
 
 #[test]
@@ -28,7 +39,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
         for pairing in Pairing::ALL {
             for (estimator, batch) in [("gan-dime", 300), ("mine", 64), ("cpc", 33)] {
                 let mut plan = plan(critic, estimator);
-                (plan.pairing, plan.batch) = (pairing, batch);
+                critic_of(&mut plan).pairing = pairing;
+                plan.training.batch = batch;
                 plan.schedule.iterations = 6;
                 if plan.check().is_err() {
                     continue;
@@ -56,8 +68,9 @@ fn large_batches_do_not_depend_on_the_number_of_threads() {
         (CriticKind::Deranged, Pairing::Derangement),
     ] {
         let mut plan = plan(critic, "gan-dime");
-        plan.critic.hidden = vec![8];
-        (plan.pairing, plan.batch, plan.schedule.iterations) = (pairing, 5000, 1);
+        critic_of(&mut plan).critic.hidden = vec![8];
+        critic_of(&mut plan).pairing = pairing;
+        (plan.training.batch, plan.schedule.iterations) = (5000, 1);
         assert_eq!(run(&plan, 1), run(&plan, 2), "{critic} {pairing}");
     }
 }
@@ -65,8 +78,8 @@ fn large_batches_do_not_depend_on_the_number_of_threads() {
 #[test]
 fn plans_give_the_same_results_together_and_alone() {
     let plans: Vec<RunPlan> =
-        (0..5).map(|seed| RunPlan { seed, ..plan(CriticKind::Deranged, "kl-dime") }).collect();
-    let together = CpuEngine::new(3).execute(&plans, &silent);
+        (0..5).map(|seed| with_seed(plan(CriticKind::Deranged, "kl-dime"), seed)).collect();
+    let together = CpuEngine::new(3).run(&plans, &silent);
     for (plan, trace) in plans.iter().zip(&together) {
         assert_eq!(trace.as_ref().unwrap(), &run(plan, 1));
     }
@@ -109,7 +122,7 @@ const PINNED_RUNS: [((CriticKind, &str), f64); 3] = [
 fn a_diverged_run_reports_its_iteration_and_no_estimate() {
     let mut plan = plan(CriticKind::Deranged, "pearson-dime");
     plan.schedule.iterations = 2000;
-    plan.optimizer = AdamPlan { learning_rate: 50.0, ..AdamPlan::default() };
+    plan.training.optimizer = AdamPlan { learning_rate: 50.0, ..AdamPlan::default() };
     let trace = run(&plan, 2);
     let Ending::Diverged { iteration } = trace.ending else { panic!("{:?}", trace.ending) };
     assert_eq!(trace.steps.len(), iteration);
@@ -124,7 +137,7 @@ fn an_observer_sees_every_step_and_can_stop_the_run() {
             if record.iteration == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
     };
-    let trace = CpuEngine::new(1).execute(&[plan], &stop_at_seven).remove(0).unwrap();
+    let trace = CpuEngine::new(1).run(&[plan], &stop_at_seven).remove(0).unwrap();
     assert_eq!((trace.ending, trace.steps.len()), (Ending::Stopped, 8));
 }
 
@@ -135,13 +148,13 @@ fn every_critic_and_estimator_learns() {
     for critic in CriticKind::ALL {
         for estimator in ["kl-dime", "gan-dime", "hd-dime", "mine", "nwj", "smile-1", "cpc"] {
             let mut plan = plan(critic, estimator);
-            if plan.estimator.check_pairing(plan.pairing).is_err() {
+            if plan.check().is_err() {
                 continue;
             }
-            plan.batch = if critic == CriticKind::Joint { 48 } else { 128 };
+            plan.training.batch = if critic == CriticKind::Joint { 48 } else { 128 };
             plan.schedule.levels = vec![Level::Mi(1.0)];
             plan.schedule.iterations = 1200;
-            plan.optimizer.learning_rate = 3e-3;
+            plan.training.optimizer.learning_rate = 3e-3;
             let level = run(&plan, 2).summarise(300)[0];
             let error = level.mean.0 - 1.0;
             assert!(error.abs() < 0.2, "{critic} {estimator}: {}", level.mean);
@@ -167,7 +180,7 @@ fn independent_variables_have_no_mutual_information() {
     let mut plan = plan(CriticKind::Deranged, "gan-dime");
     plan.schedule.levels = vec![Level::Mi(0.0)];
     plan.schedule.iterations = 600;
-    plan.batch = 256;
+    plan.training.batch = 256;
     let level = run(&plan, 2).summarise(200)[0];
     assert_eq!(level.true_mi, Nats(0.0));
     assert!(level.mean.0.abs() < 0.05, "{}", level.mean);
@@ -180,10 +193,11 @@ fn independent_variables_have_no_mutual_information() {
 fn njee_finds_dependence_and_has_its_known_bias() {
     let mut plan = plan(CriticKind::Deranged, "njee");
     plan.scenario.dim = 2;
-    plan.critic.hidden = vec![64, 64];
+    let LearnerPlan::Njee(njee) = &mut plan.training.learner else { panic!("not NJEE") };
+    njee.hidden = vec![64, 64];
     plan.schedule.levels = vec![Level::Mi(0.0), Level::Mi(1.5)];
     plan.schedule.iterations = 1500;
-    plan.optimizer.learning_rate = 2e-3;
+    plan.training.optimizer.learning_rate = 2e-3;
     let levels = run(&plan, 2).summarise(300);
     let means: Vec<f64> = levels.iter().map(|level| level.mean.0).collect();
     assert!((0.46..0.5).contains(&means[0]), "{means:?}");
