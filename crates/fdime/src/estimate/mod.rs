@@ -1,9 +1,9 @@
-//! Mutual information from finite data: an estimate, how sure it is, and whether to believe it.
+//! Mutual information from finite data, with an interval, a test of independence and a verdict.
 //!
-//! Rows are cut into folds. For each fold critics are trained on most of the other rows and stopped
-//! by the rest of them; the fold's own rows, which nothing has seen, are then scored, and the mean of
-//! their log ratios is the estimate. What the critics look like is chosen per data set, from a
-//! portfolio of [`CriticRecipe`]s, by the loss on rows held out from training.
+//! Rows are split into folds. For each fold, critics are trained on most of the other rows, and the rest
+//! of these decides which parameters are kept. The fold's own rows, which the critics have not seen, are
+//! then scored; the mean of their log ratios is the estimate. The critics are chosen for each data set
+//! from a portfolio of [`CriticRecipe`]s by the objective on rows held out from training.
 
 mod combine;
 mod crossfit;
@@ -51,21 +51,20 @@ use crossfit::{Table, crossfit, mean_and_variance};
 use rand::RngExt;
 use verdict::{Evidence, entropy_bound};
 
-/// The neighbour that KSG looks at.
+/// The k of KSG's k-th nearest neighbour.
 const KSG_NEIGHBOUR: usize = 3;
 
-/// Rows that KSG is given as a cross-check, and the most columns at which it is worth comparing.
-const KSG_ROWS: usize = 5_000;
-const KSG_TELLING_COLUMNS: usize = 6;
+/// Limits of KSG as a cross-check: rows, and columns, because it breaks down in many dimensions.
+const MAX_KSG_ROWS: usize = 5_000;
+const MAX_KSG_COLUMNS: usize = 6;
 
-/// Rows that the classical cross-checks look at.
-const BASELINE_ROWS: usize = 50_000;
+/// The most rows that the classical cross-checks use.
+const MAX_BASELINE_ROWS: usize = 50_000;
 
 /// The 97.5% point of the normal distribution.
 const NORMAL_QUANTILE: f64 = 1.959_963_985;
 
-/// The mutual information between two groups of columns of equal length, which hold no missing
-/// values.
+/// Estimates the mutual information between two groups of columns of equal length without missing values.
 ///
 /// ```
 /// use fdime::data::{Column, Values};
@@ -113,8 +112,8 @@ pub fn estimate(
         standard_error,
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
-        hidden: hidden(table),
-        most: entropy_bound(x, y, rows).map_or(f64::INFINITY, |(_, bound)| bound),
+        undetectable: undetectable(table),
+        upper_limit: entropy_bound(x, y, rows).map_or(f64::INFINITY, |(_, bound)| bound),
     };
     let baselines = baselines(table, engine.threads());
     let verdict = Verdict::new(&Evidence {
@@ -130,7 +129,7 @@ pub fn estimate(
         plan,
     });
     Ok(Estimate {
-        mi: Nats(unclipped.clamp(0.0, uncertainty.most)),
+        mi: Nats(unclipped.clamp(0.0, uncertainty.upper_limit)),
         unclipped: Nats(unclipped),
         interval: uncertainty.interval(unclipped),
         independence: Some(fit.independence),
@@ -144,46 +143,46 @@ pub fn estimate(
     })
 }
 
-/// What an interval is made of.
+/// The sources of uncertainty of an estimate.
 struct Uncertainty {
     standard_error: f64,
-    /// Between critics of different recipes and seeds.
+    /// The standard deviation between critics of different recipes.
     spread: f64,
-    /// How far training rows are above held-out rows.
+    /// The difference between the training rows' mean log ratio and that of held-out rows.
     gap: f64,
-    /// What no critic could tell from chance.
-    hidden: f64,
-    /// What x or y hold in all.
-    most: f64,
+    /// The information that cannot be told from chance.
+    undetectable: f64,
+    /// The smaller entropy of x and y if they are discrete, otherwise infinite.
+    upper_limit: f64,
 }
 
-/// How much of the information even good critics may miss without any sign of it.
+/// The share of the information that good critics may miss without any sign of it.
 const UNSEEN_SHARE: f64 = 0.05;
 
 impl Uncertainty {
-    /// The interval, cut off at 0 and at the most there is, like the estimate. Critics can miss dependence but hardly invent
-    /// any in rows they never saw, so what cannot be measured reaches upwards: the gap to the
-    /// training rows (the truth lies between the two), a share of the estimate, and what is too
-    /// weak to be told from chance.
+    /// Returns the interval, limited to between 0 and the upper limit like the estimate. Critics can miss
+    /// dependence, but they rarely find any that is not there in rows they have not seen. So what cannot
+    /// be measured extends the interval upwards: the gap to the training rows (the truth lies between
+    /// the two), a share of the estimate, and what is too weak to be told from chance.
     fn interval(&self, mi: f64) -> (Nats, Nats) {
         let chance = self.standard_error.powi(2) + self.spread.powi(2);
         let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
         let (low, high) = (chance.sqrt(), (chance + missed).sqrt());
-        let upper = (mi.max(0.0) + self.hidden).max(mi + NORMAL_QUANTILE * high);
-        let lower = (mi.min(self.most) - NORMAL_QUANTILE * low).max(0.0);
-        (Nats(lower), Nats(upper.min(self.most)))
+        let upper = (mi.max(0.0) + self.undetectable).max(mi + NORMAL_QUANTILE * high);
+        let lower = (mi.min(self.upper_limit) - NORMAL_QUANTILE * low).max(0.0);
+        (Nats(lower), Nats(upper.min(self.upper_limit)))
     }
 }
 
-/// About the most information that independent data seem to have. For linear dependence between p
-/// and q numbers 2 n I is chi-squared with p q degrees of freedom: this is its mean and two standard
-/// deviations.
-fn hidden(table: Table) -> f64 {
+/// Returns roughly the most information that independent data appear to have. For linear dependence
+/// between p and q numbers, 2 n I is chi-squared with p q degrees of freedom; this is its mean plus two
+/// standard deviations.
+fn undetectable(table: Table) -> f64 {
     let freedom = table.degrees_of_freedom();
     (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
 }
 
-/// The standard deviation, by weight, of the estimates that each recipe and seed alone would give.
+/// Returns the weighted standard deviation of the estimates that each recipe alone would give.
 fn spread(folds: &[FoldFigures]) -> f64 {
     let critics = folds.iter().map(|fold| fold.members.len()).min().unwrap_or(0);
     let (mut sum, mut total) = (0.0, 0.0);
@@ -204,15 +203,15 @@ fn spread(folds: &[FoldFigures]) -> f64 {
     if total > 0.0 { (sum / total).sqrt() } else { 0.0 }
 }
 
-/// How far the training rows' mean log ratio is above that of held-out rows.
+/// Returns by how much the training rows' mean log ratio exceeds that of held-out rows, at least 0.
 fn training_gap(folds: &[FoldFigures]) -> f64 {
     let gaps = folds.iter().map(|fold| fold.train_mi_nats - fold.mi_nats);
     (gaps.sum::<f64>() / folds.len().max(1) as f64).max(0.0)
 }
 
-/// The standard error of the mean log ratio: from the scatter of the rows, or from that of the
-/// folds, which critics of different quality add to, whichever is larger. Rows of a series are
-/// averaged over runs first, so that their likeness to their neighbours is counted in.
+/// Returns the standard error of the mean log ratio: the larger of that between rows and that between
+/// folds, to which critics of different quality add. Rows of a series are first averaged over blocks, so
+/// that the correlation of neighbours is included.
 fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> f64 {
     let run = match order {
         RowOrder::Exchangeable => 1,
@@ -228,10 +227,10 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
     (of_rows / means.len() as f64).max(of_folds / by_fold.len() as f64).sqrt()
 }
 
-/// The continuous columns of both sides as normal scores, for at most `most` rows spread over the
-/// table.
-fn normal_scores(table: Table, most: usize) -> [(Vec<f32>, usize); 2] {
-    let step = table.rows.div_ceil(most).max(1);
+/// Returns the continuous columns of both sides as normal scores, for at most `max_rows` rows spread
+/// over the table.
+fn normal_scores(table: Table, max_rows: usize) -> [(Vec<f32>, usize); 2] {
+    let step = table.rows.div_ceil(max_rows).max(1);
     let rows: Vec<u32> = (0..table.rows as u32).step_by(step).collect();
     [table.x, table.y].map(|columns| {
         let scaler = SideScaler::plain(columns, &rows, Scaling::Gaussian);
@@ -239,9 +238,9 @@ fn normal_scores(table: Table, most: usize) -> [(Vec<f32>, usize); 2] {
     })
 }
 
-/// What classical estimators say of the continuous columns.
+/// Returns classical estimates from the continuous columns.
 fn baselines(table: Table, threads: usize) -> Baselines {
-    let [(x, x_dim), (y, y_dim)] = normal_scores(table, BASELINE_ROWS);
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, MAX_BASELINE_ROWS);
     if x_dim == 0 || y_dim == 0 {
         return Baselines::default();
     }
@@ -250,19 +249,19 @@ fn baselines(table: Table, threads: usize) -> Baselines {
     let discrete = |side: &[Column]| {
         side.iter().any(|column| matches!(column.values, Values::Discrete { .. }))
     };
-    let telling = columns <= KSG_TELLING_COLUMNS && !discrete(table.x) && !discrete(table.y);
-    let neighbours = telling.then(|| {
-        let [(x, _), (y, _)] = normal_scores(table, KSG_ROWS);
+    let use_ksg = columns <= MAX_KSG_COLUMNS && !discrete(table.x) && !discrete(table.y);
+    let neighbours = use_ksg.then(|| {
+        let [(x, _), (y, _)] = normal_scores(table, MAX_KSG_ROWS);
         let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
-        // These rows are few enough not to ask.
+        // Few enough rows to finish without checking for an interruption.
         ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &|| Ok(())).map(|local| ksg_mean(&local))
     });
     let ksg_nats = neighbours.and_then(Result::ok);
     Baselines { gaussian_copula_nats: Some(copula), ksg_nats }
 }
 
-/// Distances of 0 would make KSG infinite: equal values are pulled apart by far less than anything
-/// in the data could mean.
+/// Returns the values with noise far below the resolution of the data, because KSG is infinite where
+/// distances are 0.
 fn without_ties(values: &[f32], side: u64) -> Vec<f32> {
     let mut rng = stream(0, Purpose::Null, 0, side);
     values.iter().map(|value| value + rng.random_range(-1e-5..1e-5f32)).collect()
@@ -272,12 +271,12 @@ fn ksg_mean(local: &[f64]) -> f64 {
     local.iter().sum::<f64>() / local.len().max(1) as f64
 }
 
-/// Whether some column is a number.
+/// Returns whether some column is a number.
 fn has_numbers(columns: &[Column]) -> bool {
     columns.iter().any(|column| matches!(column.values, Values::Continuous(_)))
 }
 
-/// KSG as the method: no folds, no critics, no test. Both sides hold numbers.
+/// Estimates by KSG, which has no folds, critics or test. Both sides have numbers.
 fn nearest_neighbours(
     table: Table,
     plan: &EstimatePlan,
@@ -291,10 +290,15 @@ fn nearest_neighbours(
     let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &tick)?;
     let unclipped = ksg_mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], plan.order);
-    let hidden = hidden(table);
-    // Both sides hold numbers, so no entropy bounds what they share.
-    let uncertainty =
-        Uncertainty { standard_error, spread: 0.0, gap: 0.0, hidden, most: f64::INFINITY };
+    let undetectable = undetectable(table);
+    // Both sides have numbers, so no entropy limits what they share.
+    let uncertainty = Uncertainty {
+        standard_error,
+        spread: 0.0,
+        gap: 0.0,
+        undetectable,
+        upper_limit: f64::INFINITY,
+    };
     let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
     let baselines = Baselines { gaussian_copula_nats: Some(copula), ksg_nats: None };
     let verdict = Verdict::new(&Evidence {

@@ -1,4 +1,4 @@
-//! A trained model: what gives every pair of rows a log density ratio.
+//! Trained models, which give pairs of rows a log density ratio.
 
 use super::inputs::InputMap;
 use super::recipe::CriticRecipe;
@@ -9,9 +9,9 @@ use crate::objective::Estimator;
 /// A trained critic with the maps that make its inputs.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// How it was made.
+    /// How it was trained.
     pub recipe: CriticRecipe,
-    /// From columns to inputs.
+    /// Turns columns into inputs.
     pub map: InputMap,
     /// The network's parameters.
     pub parameters: Vec<f32>,
@@ -19,19 +19,18 @@ pub struct Member {
     pub weight: f64,
 }
 
-/// The critics of one fold: l = sum of weight * l of each, less an offset.
+/// The critics of one fold: l = sum of weight * l of each, minus an offset.
 #[derive(Clone, Debug)]
 pub struct FoldModel {
     /// The critics.
     pub members: Vec<Member>,
-    /// What makes the mean log ratio of the fold's test rows the estimator's readout of them: 0 for
-    /// f-DIME. MINE, SMILE and CPC know the log ratio only up to a constant, which differs from fold
-    /// to fold; this takes it out.
+    /// Makes the mean log ratio of the fold's test rows equal to the estimator's readout; 0 for f-DIME.
+    /// MINE, SMILE and CPC learn the log ratio only up to a constant, which differs between folds.
     pub offset: f64,
 }
 
 impl Member {
-    /// Log ratios of pairs of the inputs' rows.
+    /// Returns the log ratios of pairs of rows of the inputs.
     pub fn log_ratios(
         &self,
         estimator: &Estimator,
@@ -47,7 +46,7 @@ impl Member {
 }
 
 impl FoldModel {
-    /// Log ratios of these rows of a table, each with itself.
+    /// Returns the log ratios of these rows of a table.
     pub fn log_ratios(
         &self,
         estimator: &Estimator,
@@ -58,8 +57,8 @@ impl FoldModel {
         let mut sums = vec![-self.offset as f32; rows.len()];
         for member in &self.members {
             let inputs = member.map.apply(x, y, rows);
-            let itself = (0..rows.len() as u32).map(|place| (place, place));
-            let ratios = member.log_ratios(estimator, &inputs, itself);
+            let joint = (0..rows.len() as u32).map(|place| (place, place));
+            let ratios = member.log_ratios(estimator, &inputs, joint);
             for (sum, ratio) in sums.iter_mut().zip(ratios) {
                 *sum += member.weight as f32 * ratio;
             }

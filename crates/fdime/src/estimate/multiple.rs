@@ -1,11 +1,11 @@
-//! Many tests at once.
+//! Corrections for multiple tests.
 
-/// Benjamini and Hochberg's adjusted p-values: rejecting those up to q keeps the expected share of
-/// false rejections below q. With m tests and the k-th smallest p-value,
+/// Returns Benjamini and Hochberg's adjusted p-values: rejecting those up to q keeps the expected share
+/// of false rejections below q. With m tests and the k-th smallest p-value,
 ///
 /// adjusted_k = min over j >= k of m p_j / j
 ///
-/// Tests without a p-value have none afterwards and do not count.
+/// Tests without a p-value are ignored and stay without one.
 pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(f64, usize)> =
         p_values.iter().enumerate().filter_map(|(index, p)| Some(((*p)?, index))).collect();

@@ -1,4 +1,4 @@
-//! A plan for finite data: everything that decides the numbers but the data.
+//! A plan for finite data: everything that determines the numbers, except the data.
 
 use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
@@ -9,15 +9,15 @@ use crate::objective::Readout;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// How much work goes into an estimate.
+/// The amount of work for an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// A second or two: two small recipes, raced.
+    /// Two small recipes in a race: a second or two.
     Quick,
-    /// Four recipes, raced; two are trained on every fold.
+    /// Four recipes in a race; two of them are trained on every fold.
     Default,
-    /// Eight recipes on every fold: the four, each with a gentle and a steep start.
+    /// Eight recipes on every fold: the four, each with small and with large initial weights.
     Max,
 }
 
@@ -25,7 +25,7 @@ impl Effort {
     /// Every effort.
     pub const ALL: [Effort; 3] = [Effort::Quick, Effort::Default, Effort::Max];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Effort::Quick => "quick",
@@ -52,26 +52,26 @@ impl FromStr for Effort {
     }
 }
 
-/// Everything that decides an estimate but the data.
+/// Everything that determines an estimate, except the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EstimatePlan {
-    /// How to estimate.
+    /// The method.
     pub method: Method,
-    /// The recipes, and how they are chosen from.
+    /// The recipes and the race between them.
     pub portfolio: Portfolio,
-    /// Folds of cross-fitting.
+    /// The number of folds of cross-fitting.
     pub folds: usize,
     /// Whether rows are exchangeable or a series.
     pub order: RowOrder,
-    /// Permutations (or shifts, of a series) of the test of independence.
+    /// The number of permutations (or shifts, for a series) of the test of independence.
     pub permutations: usize,
     /// The seed of folds, parameters and permutations.
     pub seed: u64,
 }
 
 impl EstimatePlan {
-    /// The plan for a method and an effort.
+    /// Returns the plan for a method and an effort.
     pub fn new(method: Method, effort: Effort) -> Self {
         EstimatePlan {
             portfolio: classical_portfolio(&method).unwrap_or_else(|| Portfolio::new(effort)),
@@ -83,7 +83,10 @@ impl EstimatePlan {
         }
     }
 
-    /// Refuses what cannot be run on `rows` rows, naming the parameter.
+    /// Checks that the plan can be run on `rows` rows.
+    ///
+    /// # Errors
+    /// The first setting that makes it impossible.
     pub fn check(&self, rows: usize) -> Result<()> {
         if !(2..=20).contains(&self.folds) {
             return Err(invalid(Parameter::Folds, self.folds, "between 2 and 20"));
@@ -111,9 +114,9 @@ impl EstimatePlan {
             });
         }
         let RowOrder::Series { gap } = self.order else { return Ok(()) };
-        let most = largest_gap(rows, self.folds).unwrap_or(0);
-        if gap > most {
-            let expected = format!("at most {most} for {} folds of {rows} rows", self.folds);
+        let max_gap = largest_gap(rows, self.folds).unwrap_or(0);
+        if gap > max_gap {
+            let expected = format!("at most {max_gap} for {} folds of {rows} rows", self.folds);
             return Err(invalid(Parameter::Blocks, gap, expected));
         }
         if self.method.estimator().readout() == Readout::InfoNce {

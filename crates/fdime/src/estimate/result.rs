@@ -1,4 +1,4 @@
-//! What comes out of an estimate.
+//! The results of an estimate.
 
 use super::independence::IndependenceTest;
 use super::model::FoldModel;
@@ -7,41 +7,41 @@ use crate::nats::Nats;
 use crate::train::CurvePoint;
 use serde::{Deserialize, Serialize};
 
-/// A mutual information with its uncertainty and everything that speaks for and against it.
+/// An estimate of mutual information, its uncertainty and the evidence behind it.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// The estimate: not negative, and no more than the entropy of a discrete side.
     pub mi: Nats,
-    /// What the readout gave: below 0 by chance when there is no dependence, or above the entropy.
+    /// The estimate before clipping: it may be below 0 by chance, or above the entropy.
     pub unclipped: Nats,
     /// The 95% interval.
     pub interval: (Nats, Nats),
-    /// The test of independence, where the method has one.
+    /// The test of independence; `None` if the method has none.
     pub independence: Option<IndependenceTest>,
-    /// The log ratio of every row, by a critic that never saw it.
+    /// The log ratio of every row, from critics that were not trained on it.
     pub pointwise: Vec<f64>,
-    /// Figures of the folds.
+    /// The results of each fold.
     pub folds: Vec<FoldFigures>,
-    /// How the recipes did in the race, the best first.
+    /// The result of the race between recipes, best first.
     pub race: Vec<RaceEntry>,
     /// The Donsker-Varadhan readout of the same critics.
     pub lower_bound: Option<Nats>,
-    /// What classical estimators say.
+    /// Classical estimates of the same data.
     pub baselines: Baselines,
-    /// Whether to believe it.
+    /// How far the estimate can be trusted, and why.
     pub verdict: Verdict,
-    /// The critics, one model for every fold.
+    /// The critics: one model for each fold.
     pub models: Vec<FoldModel>,
 }
 
-/// One fold.
+/// The results of one fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FoldFigures {
-    /// Rows that critics were fitted to, stopped by, and scored on.
+    /// The number of rows for training, validation and testing.
     pub rows: FoldRows,
     /// The mean log ratio of the test rows.
     pub mi_nats: f64,
-    /// Its standard error, from the scatter of those log ratios.
+    /// The standard error of that mean.
     pub standard_error: f64,
     /// The mean log ratio of training rows: far above `mi_nats` means overfitting.
     pub train_mi_nats: f64,
@@ -49,51 +49,51 @@ pub struct FoldFigures {
     pub members: Vec<MemberFigures>,
 }
 
-/// The sizes of a fold's parts.
+/// The numbers of rows of a fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldRows {
-    /// Fitted to.
+    /// Training rows.
     pub train: usize,
-    /// Stopped by.
+    /// Rows that decide which parameters are kept.
     pub validation: usize,
-    /// Scored.
+    /// Test rows.
     pub test: usize,
 }
 
-/// One critic of a fold.
+/// The results of one critic of a fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberFigures {
     /// The recipe's name.
     pub recipe: String,
     /// Its share in the fold's log ratio.
     pub weight: f64,
-    /// The mean of its own log ratio over the test rows; nothing for one without weight.
+    /// The mean of its own log ratio over the test rows; `None` if its weight is 0.
     pub mi_nats: Option<f64>,
     /// The step that its parameters are from.
     pub step: usize,
-    /// The objective on the validation rows, there.
+    /// The objective on the validation rows at that step.
     pub validation: f64,
     /// The learning curve.
     pub curve: Vec<CurvePoint>,
 }
 
-/// A recipe in the race.
+/// The result of a recipe in the race.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RaceEntry {
     /// The recipe's name.
     pub recipe: String,
-    /// The objective on validation rows, averaged over the folds it ran on.
+    /// The mean objective on validation rows over the folds of the race.
     pub validation: f64,
-    /// Whether it was among those trained on every fold.
+    /// Whether it was trained on every fold.
     pub chosen: bool,
 }
 
 /// Classical estimates of the same data, for comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baselines {
-    /// Canonical correlations of normal scores; nothing without continuous columns on both sides.
+    /// Canonical correlations of normal scores; `None` without continuous columns on both sides.
     pub gaussian_copula_nats: Option<f64>,
-    /// Nearest neighbours of normal scores; nothing unless all columns are continuous and few, since
+    /// Nearest neighbours of normal scores; `None` unless all columns are continuous and few, because
     /// it breaks down in many dimensions.
     pub ksg_nats: Option<f64>,
 }

@@ -1,5 +1,5 @@
-//! Trained critics on disk: `plan.json` says how they were made and how to feed them,
-//! `critics.safetensors` holds their parameters, one tensor each.
+//! Trained critics on disk: `plan.json` describes them and their inputs, `critics.safetensors` holds
+//! their parameters, one tensor each.
 
 use super::inputs::InputMap;
 use super::model::{FoldModel, Member};
@@ -17,17 +17,17 @@ use std::path::Path;
 const PLAN: &str = "plan.json";
 const CRITICS: &str = "critics.safetensors";
 
-/// Rows scored together.
-const ROWS_AT_ONCE: usize = 10_000;
+/// Rows that are scored together.
+const ROWS_PER_BLOCK: usize = 10_000;
 
-/// Critics that give new rows a log ratio.
+/// Trained critics that give new rows a log ratio.
 #[derive(Clone, Debug)]
 pub struct SavedModel {
     description: Description,
     models: Vec<FoldModel>,
 }
 
-/// Everything but the networks' parameters.
+/// Everything except the networks' parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Description {
     version: String,
@@ -55,7 +55,7 @@ struct SavedMember {
     map: InputMap,
 }
 
-/// One fold's critics, and what is taken from the sum of their log ratios.
+/// One fold's critics, and the offset that is subtracted from the sum of their log ratios.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SavedFold {
     offset: f64,
@@ -73,7 +73,7 @@ fn columns(columns: &[Column]) -> Vec<SavedColumn> {
 }
 
 impl SavedModel {
-    /// The model behind an estimate of these columns.
+    /// Returns the critics of an estimate of these columns.
     pub fn new(plan: &EstimatePlan, estimate: &Estimate, x: &[Column], y: &[Column]) -> Self {
         let folds = estimate
             .models
@@ -105,22 +105,22 @@ impl SavedModel {
         }
     }
 
-    /// The columns of x that it needs.
+    /// Returns the columns of x that it needs.
     pub fn x(&self) -> &[SavedColumn] {
         &self.description.x
     }
 
-    /// The columns of y that it needs.
+    /// Returns the columns of y that it needs.
     pub fn y(&self) -> &[SavedColumn] {
         &self.description.y
     }
 
-    /// The estimate that it comes from.
+    /// Returns the estimate that it comes from, in nats.
     pub fn trained_mi_nats(&self) -> f64 {
         self.description.mi_nats
     }
 
-    /// Refuses a folder that holds anything but an earlier model.
+    /// Checks that a folder does not exist or holds an earlier model only.
     pub fn check_folder(folder: &Path) -> Result<()> {
         let fail = |reason: &str| Err(not_writable(folder, reason));
         if folder.file_name().is_none() {
@@ -140,7 +140,7 @@ impl SavedModel {
         Ok(())
     }
 
-    /// Writes the folder aside and renames it into place.
+    /// Writes a temporary folder and renames it into place.
     pub fn save(&self, folder: &Path) -> Result<()> {
         Self::check_folder(folder)?;
         let io = |error: std::io::Error| write_error(folder, error);
@@ -157,7 +157,7 @@ impl SavedModel {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::set_permissions(aside.path(), mode).map_err(io)?;
         }
-        // The old model goes only when the new one is in its place.
+        // The old model is removed only when the new one is in its place.
         let old = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
         let set_aside = old.path().join("old");
         let existed = folder.exists();
@@ -169,12 +169,12 @@ impl SavedModel {
             std::fs::rename(&set_aside, folder).map_err(io)?;
         }
         renamed.map_err(io)?;
-        // The folder that was aside is in place now, and not to be cleaned up.
+        // The temporary folder is in place now and must not be deleted.
         let _ = aside.keep();
         Ok(())
     }
 
-    /// The contents of the two files.
+    /// Returns the contents of the two files.
     pub fn to_bytes(&self) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
         let plan = serde_json::to_vec(&self.description).map_err(|error| error.to_string())?;
         let bytes: Vec<(String, Vec<u8>)> = self
@@ -209,8 +209,8 @@ impl SavedModel {
         Self::from_bytes(&read(PLAN)?, &read(CRITICS)?, folder)
     }
 
-    /// Reads the contents of the two files of a folder, and scores a made-up row: a plan can be
-    /// damaged in ways that only show when it is used.
+    /// Reads the contents of the two files of a folder and scores an arbitrary row, because some damage
+    /// to a plan only shows when it is used.
     pub fn from_bytes(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
         let damaged = |reason: Message| {
             let problem =
@@ -218,7 +218,7 @@ impl SavedModel {
             data_error(&folder.join(PLAN).display().to_string(), problem)
         };
         let model = without_panic(|| Self::parse(plan, critics, folder)).map_err(damaged)??;
-        let made_up = |columns: &[SavedColumn]| -> Vec<Column> {
+        let arbitrary = |columns: &[SavedColumn]| -> Vec<Column> {
             let values = |discrete: bool| match discrete {
                 true => Values::Discrete { codes: vec![0], labels: vec!["?".into()] },
                 false => Values::Continuous(vec![0.5]),
@@ -228,7 +228,7 @@ impl SavedModel {
                 .map(|column| Column { name: column.name.clone(), values: values(column.discrete) })
                 .collect()
         };
-        let (x, y) = (made_up(model.x()), made_up(model.y()));
+        let (x, y) = (arbitrary(model.x()), arbitrary(model.y()));
         match without_panic(|| model.log_ratios(&x, &y, 1)).map_err(damaged)?.first() {
             Some(ratio) if ratio.is_finite() => Ok(model),
             _ => Err(damaged("it gives no number".into())),
@@ -282,13 +282,13 @@ impl SavedModel {
         Ok(SavedModel { description, models })
     }
 
-    /// The log ratio of every row of these columns, averaged over the folds' models: new rows are
-    /// unseen by all of them.
+    /// Returns the log ratio of every row of these columns, averaged over the folds' models. None of them
+    /// was trained on new rows.
     pub fn log_ratios(&self, x: &[Column], y: &[Column], threads: usize) -> Vec<f64> {
         let rows: Vec<u32> = (0..x.first().map_or(0, Column::len) as u32).collect();
         let estimator = self.description.plan.method.estimator();
-        // Some rows at a time, so that inputs take little memory however long the table is.
-        let blocks: Vec<&[u32]> = rows.chunks(ROWS_AT_ONCE).collect();
+        // Blocks of rows, so that the inputs of a long table take little memory.
+        let blocks: Vec<&[u32]> = rows.chunks(ROWS_PER_BLOCK).collect();
         let sums = run_jobs(threads, blocks.len(), |block, _| {
             let rows = blocks[block];
             let mut sums = vec![0.0; rows.len()];

@@ -1,4 +1,4 @@
-//! A staircase of several estimators.
+//! Staircases of several estimators.
 
 use super::{AnyEstimator, LearnerPlan, LearningRateSchedule, RunPlan, Schedule, Training};
 use crate::critic::{CriticKind, CriticPlan};
@@ -9,30 +9,30 @@ use crate::pairing::Pairing;
 use crate::scenario::{Level, ScenarioPlan};
 use serde::{Deserialize, Serialize};
 
-/// Several estimators and seeds with all else equal.
+/// Runs of several estimators with several seeds and equal settings otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StaircasePlan {
-    /// Where samples come from.
+    /// The distribution of the samples.
     pub scenario: ScenarioPlan,
-    /// What is compared.
+    /// The estimators to compare.
     pub estimators: Vec<AnyEstimator>,
     /// The network.
     pub critic: CriticPlan,
     /// How marginal pairs are made.
     pub pairing: Pairing,
-    /// Joint samples in a step.
+    /// Joint samples in each step.
     pub batch: usize,
-    /// What is sampled when.
+    /// The levels and the iterations at each.
     pub schedule: Schedule,
-    /// The optimiser.
+    /// The settings of Adam.
     pub optimizer: AdamPlan,
-    /// The seed of the first run; those that follow count up.
+    /// The seed of the first run; each following run adds 1.
     pub seed: u64,
-    /// Runs of each estimator.
+    /// The number of runs of each estimator.
     #[serde(default = "one")]
     pub runs: usize,
-    /// Iterations at the end of each level that are summarised.
+    /// The number of iterations at the end of each level that are summarised.
     #[serde(default = "paper_window")]
     pub last: usize,
 }
@@ -47,7 +47,7 @@ fn paper_window() -> usize {
 
 const MAX_RUNS: usize = 100_000;
 
-/// What a user asks for, by the names users know; everything else stays as it is.
+/// Settings to change in a plan, by the names that users write; `None` changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "each is the part of the plan that has its name")]
@@ -72,7 +72,7 @@ pub struct StaircaseOptions {
 }
 
 impl StaircasePlan {
-    /// The paper's staircase with the three f-DIME estimators and the deranged critic.
+    /// Returns the paper's staircase with the three f-DIME estimators and the deranged critic.
     pub fn paper(scenario: &str) -> Result<Self> {
         let one_dimensional = scenario.contains("swiss-roll");
         let scenario = ScenarioPlan::new(scenario, if one_dimensional { 1 } else { 20 })?;
@@ -84,7 +84,7 @@ impl StaircasePlan {
         Ok(StaircasePlan { estimators, ..first.into() })
     }
 
-    /// The plan, or the paper's where there is none, with what the options ask for.
+    /// Returns `plan`, or the paper's if it is `None`, with the options applied.
     pub fn new(plan: Option<Self>, options: &StaircaseOptions) -> Result<Self> {
         let scenario = options.scenario.as_deref();
         let mut plan = match plan {
@@ -146,7 +146,10 @@ impl StaircasePlan {
         plan.map_err(|error| fail(format!("not a staircase plan: {error}")))
     }
 
-    /// Refuses what cannot be run, naming the parameter.
+    /// Checks that every run is possible.
+    ///
+    /// # Errors
+    /// The first setting that makes one impossible.
     pub fn check(&self) -> Result<()> {
         if !(1..=MAX_RUNS).contains(&self.runs) {
             return Err(invalid(Parameter::Runs, self.runs, format!("between 1 and {MAX_RUNS}")));

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct Trace {
     /// The exact mutual information at each level of the schedule.
     pub true_mi: Vec<Nats>,
-    /// Iterations planned at each level.
+    /// The planned iterations at each level.
     pub iterations: usize,
-    /// The steps that were made.
+    /// The steps made.
     pub steps: Vec<StepRecord>,
-    /// How it ended.
+    /// How the run ended.
     pub ending: Ending,
 }
 
@@ -58,7 +58,7 @@ impl From<WrittenTrace> for Trace {
     }
 }
 
-/// The quality of an estimator at one level.
+/// The bias and variance of an estimator at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LevelSummary {
     /// The exact mutual information.
@@ -71,7 +71,7 @@ pub struct LevelSummary {
     pub variance: f64,
     /// The mean squared error, bias^2 + variance for a single run.
     pub mse: f64,
-    /// The iterations looked at: the last ones of the level.
+    /// The number of iterations that were summarised, at the end of the level.
     pub window: usize,
 }
 
@@ -110,15 +110,15 @@ impl Trace {
     }
 }
 
-/// Several runs of the same plan with different seeds, seen as one.
+/// A summary of several runs of the same plan with different seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunsSummary {
     /// Means of the runs' means, variances and squared errors, and the bias of that mean.
     #[serde(flatten)]
     pub level: LevelSummary,
-    /// How many runs finished this level.
+    /// The number of runs that finished this level.
     pub runs: usize,
-    /// The standard deviation of their means; nothing for a single run.
+    /// The standard deviation of their means; `None` for a single run.
     pub mean_spread: Option<f64>,
 }
 

@@ -1,12 +1,12 @@
-//! NJEE: mutual information as a difference of entropies, each found by classifiers.
+//! NJEE: mutual information as a difference of entropies that classifiers estimate.
 //!
 //! I(X; Y) = H(X_1) + sum over m = 2..d of CE(X_m | X_1..X_{m-1})
 //!                  - sum over m = 1..d of CE(X_m | Y, X_1..X_{m-1})
 //!
-//! Within a batch every component of x is cut into N - 1 equiprobable bins, which the classifiers
-//! are to name; CE is their cross-entropy, and H(X_1) the plug-in entropy of the bins with Miller's and
-//! Madow's correction. The 2d - 1 classifiers have no parameter in common, so training them together
-//! on the sum of their log-likelihoods is training each on its own.
+//! Within a batch, every component of x is cut into N - 1 equiprobable bins, which the classifiers
+//! predict; CE is their cross-entropy, and H(X_1) the plug-in entropy of the bins with the correction of
+//! Miller and Madow. The 2d - 1 classifiers share no parameters, so training them together on the sum of
+//! their log-likelihoods trains each on its own.
 
 use super::Learner;
 use crate::critic::{Batch, CHUNK, GradientParts, check_hidden};
@@ -63,20 +63,20 @@ pub(super) struct Njee {
     classifiers: Vec<Classifier>,
     parameters: Vec<f32>,
     parts: Vec<Part>,
-    /// One for every thread.
+    /// One for each thread.
     scratch: Vec<MlpScratch>,
     bins: Bins,
     passes: u64,
     estimate: Nats,
 }
 
-/// Predicts the bin of one component, given those before it and perhaps y.
+/// Predicts the bin of one component from those before it and, if `uses_y`, from y.
 struct Classifier {
     mlp: Mlp,
     transposed: Transposed,
     component: usize,
-    knows_y: bool,
-    /// Where its parameters begin in the flat buffer.
+    uses_y: bool,
+    /// The start of its parameters in the flat buffer.
     offset: usize,
 }
 
@@ -92,20 +92,20 @@ impl Njee {
         let without_y = (1..x_dim).map(|component| (component, false));
         let with_y = (0..x_dim).map(|component| (component, true));
         let (mut classifiers, mut parameters) = (Vec::new(), Vec::new());
-        for (component, knows_y) in without_y.chain(with_y) {
-            let inputs = component + if knows_y { y_dim } else { 0 };
+        for (component, uses_y) in without_y.chain(with_y) {
+            let inputs = component + if uses_y { y_dim } else { 0 };
             let mlp = Mlp::new(inputs, &plan.hidden, bins, plan.activation);
             let offset = parameters.len();
             parameters.resize(offset + mlp.parameter_count(), 0.0);
             mlp.initialise(&mut parameters[offset..], INITIAL_SCALE, rng);
             let transposed = mlp.transposed();
-            classifiers.push(Classifier { mlp, transposed, component, knows_y, offset });
+            classifiers.push(Classifier { mlp, transposed, component, uses_y, offset });
         }
         let parts = classifiers
             .iter()
             .map(|classifier| Part::new(classifier.offset, classifier.mlp.parameter_count()))
             .collect();
-        // The last classifier has the most inputs; its memory is large enough for all.
+        // The last classifier has the most inputs, so its memory is large enough for all.
         let scratch = |last: &Classifier| last.mlp.scratch(CHUNK.min(n));
         Njee {
             scratch: (0..threads).flat_map(|_| classifiers.last().map(scratch)).collect(),
@@ -135,7 +135,7 @@ impl Learner for Njee {
         let conditional: f64 = classifiers
             .iter()
             .zip(&*parts)
-            .map(|(classifier, part)| if classifier.knows_y { part.value } else { -part.value })
+            .map(|(classifier, part)| if classifier.uses_y { part.value } else { -part.value })
             .sum();
         *estimate = Nats(bins.first_entropy(batch.n) + conditional);
         log_likelihood
@@ -191,7 +191,7 @@ impl Classifier {
                 let (x, y) = input.split_at_mut(self.component);
                 let i = start + row;
                 x.copy_from_slice(&batch.x[i * x_dim..][..self.component]);
-                if self.knows_y {
+                if self.uses_y {
                     y.copy_from_slice(&batch.y[i * y_dim..][..y_dim]);
                 }
             }
@@ -210,7 +210,7 @@ impl Classifier {
     }
 }
 
-/// `ln softmax(logits)[label]`, and `weight` times its gradient.
+/// Returns `ln softmax(logits)[label]` and writes `weight` times its gradient.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn log_likelihood(logits: &[f32], label: usize, weight: f32, gradient: &mut [f32]) -> f32 {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -258,7 +258,7 @@ impl Bins {
         }
     }
 
-    /// The plug-in entropy of the first component's bins, with the correction
+    /// Returns the plug-in entropy of the first component's bins with the correction
     /// (occupied bins - 1) / 2N.
     fn first_entropy(&self, n: usize) -> f64 {
         let mut counts = vec![0usize; self.count];
