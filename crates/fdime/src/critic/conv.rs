@@ -1,9 +1,9 @@
-//! The conv critic: one convolutional network over pairs of images, which are seen as the channels of
-//! one image; over all pairs, or over the joint ones and one partner each. Where x and y consist of parts
-//! that are independent of each other, l(x, y) is the sum over the parts, and so can the score be.
+//! The conv critic: one convolutional network over pairs of images, which become the channels of one
+//! image. It scores all pairs, or the joint pairs and one partner for each x. If x and y consist of
+//! independent parts, l(x, y) is a sum over the parts, and the score can be such a sum too.
 
 use super::{
-    Batch, Critic, CriticPlan, GradientParts, Sweeping, all_pairs_gradient, pass_in_sweeps,
+    Batch, Critic, CriticPlan, Evaluate, GradientParts, all_pairs_gradient, evaluate_pass,
 };
 use crate::nn::{ConvNet, ConvScratch, Part, Write};
 use crate::objective::Objective;
@@ -13,18 +13,18 @@ use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
 use std::ops::Range;
 
-/// Pairs that go through the network together: as many as make reading the dense layer's weights,
-/// tens of megabytes, worth it.
+/// The number of pairs that pass through the network together: large enough to outweigh the cost of
+/// reading the dense layer's weights, which are tens of megabytes.
 const BLOCK: usize = 128;
 
-/// Groups of rows, each with a gradient of its own, which are tens of megabytes as well.
+/// The number of groups of rows. Each has its own gradient, which is tens of megabytes as well.
 const GROUPS: usize = 2;
 
 pub(super) struct Conv {
     net: ConvNet,
-    /// Pixels of an image.
+    /// The number of pixels of an image.
     pixels: usize,
-    /// Parts that are scored one by one; their scores are added.
+    /// The number of parts of a pair; the score of the pair is the sum of theirs.
     parts_of_pair: usize,
     parameters: Vec<f32>,
     groups: Vec<Range<usize>>,
@@ -67,31 +67,36 @@ impl Conv {
     }
 }
 
-impl Sweeping for Conv {
-    fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
+impl Evaluate for Conv {
+    fn evaluate(
+        &mut self,
+        batch: &Batch,
+        objective: Option<&dyn Objective>,
+        workers: &mut Workers,
+    ) {
         let Conv { net, pixels, parts_of_pair, parameters, groups, blocks, parts, scratch } = self;
         workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
             let (pixels, parts) = (*pixels, *parts_of_pair);
-            let group = Group { net, parameters, batch, objective, pixels, parts };
+            let evaluation = Evaluation { net, parameters, batch, objective, pixels, parts };
             let rows = groups[index].clone();
             part.value = match scores {
                 ScoreBlock::AllPairs { matrix, .. } => {
-                    group.all_pairs(rows, matrix, &mut part.gradient, scratch)
+                    evaluation.all_pairs(rows, matrix, &mut part.gradient, scratch)
                 }
                 ScoreBlock::Paired { joint, marginal, .. } => {
-                    group.paired(rows, joint, marginal, &mut part.gradient, scratch)
+                    evaluation.paired(rows, joint, marginal, &mut part.gradient, scratch)
                 }
             };
         });
     }
 
-    fn swept(&self) -> (&[ScoreBlock], &[Part]) {
+    fn last_evaluation(&self) -> (&[ScoreBlock], &[Part]) {
         (&self.blocks, &self.parts)
     }
 }
 
-/// What the rows of a group are swept with.
-struct Group<'a> {
+/// The inputs of the evaluation of a group of rows.
+struct Evaluation<'a> {
     net: &'a ConvNet,
     parameters: &'a [f32],
     batch: &'a Batch,
@@ -100,8 +105,9 @@ struct Group<'a> {
     parts: usize,
 }
 
-impl Group<'_> {
-    /// Scores some pairs: `scratch` then has the scores in its last activations.
+impl Evaluation<'_> {
+    /// Scores pairs. Returns their number and their scores, which are the last activations in
+    /// `scratch`.
     fn score<'a>(
         &self,
         pairs: impl Iterator<Item = (usize, usize)>,
@@ -132,8 +138,8 @@ impl Group<'_> {
         (count, &mut outputs[..count])
     }
 
-    /// Takes the gradient of the scores of `count` pairs back through the network; each part of a pair
-    /// has that of the pair.
+    /// Propagates the gradient of the scores of `count` pairs back through the network; each part of
+    /// a pair has the gradient of the pair.
     fn backward(
         &self,
         count: usize,
@@ -148,6 +154,7 @@ impl Group<'_> {
         self.net.backward(self.parameters, count * self.parts, write, gradient, scratch);
     }
 
+    /// Evaluates the joint pairs and one marginal pair of each row, and returns their value.
     fn paired(
         &self,
         all: Range<usize>,
@@ -176,6 +183,7 @@ impl Group<'_> {
         value
     }
 
+    /// Evaluates all pairs of the rows, and returns their value.
     fn all_pairs(
         &self,
         all: Range<usize>,
@@ -219,7 +227,7 @@ impl Critic for Conv {
     }
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
-        pass_in_sweeps(self, batch, objective, workers)
+        evaluate_pass(self, batch, objective, workers)
     }
 
     fn scores(&self) -> Scores<'_> {

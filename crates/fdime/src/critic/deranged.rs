@@ -1,6 +1,6 @@
 //! The deranged critic: one network over (x_i, y_i) and (x_i, y_partner(i)).
 
-use super::pair_network::{Group, Scratch, Sweep};
+use super::pair_network::{Group, GroupEvaluator, Scratch};
 use super::{Batch, CHUNK};
 use crate::nn::Mlp;
 use crate::nn::matrix::Write;
@@ -9,27 +9,27 @@ use std::ops::Range;
 
 pub(super) struct Deranged;
 
-impl Sweep for Deranged {
-    type Memory = ();
+impl GroupEvaluator for Deranged {
+    type Buffers = ();
 
-    fn memory(_mlp: &Mlp, _n: usize, _rows: usize) {}
+    fn buffers(_mlp: &Mlp, _n: usize, _rows: usize) {}
 
     fn pairs_per_row(_n: usize) -> usize {
         2
     }
 
-    fn block(rows: &Range<usize>, _n: usize) -> ScoreBlock {
+    fn score_block(rows: &Range<usize>, _n: usize) -> ScoreBlock {
         ScoreBlock::paired(rows)
     }
 
-    fn sweep(
+    fn evaluate_group(
         group: &Group,
         scores: &mut ScoreBlock,
         gradient: &mut [f32],
         scratch: &mut Scratch<()>,
     ) -> f64 {
         let ScoreBlock::Paired { joint, marginal, .. } = scores else {
-            unreachable!("the deranged critic made its blocks itself");
+            unreachable!("`score_block` of the deranged critic allocates paired scores");
         };
         let (mlp, all) = (group.mlp, &group.rows);
         let Scratch { network, transposed, .. } = scratch;
@@ -56,14 +56,15 @@ impl Sweep for Deranged {
         value
     }
 
-    /// Forward, weights' gradient and, but for the first layer, inputs' gradient: 2n rows each.
+    /// Counts the outputs, the gradient of the weights and, except in the first layer, the gradient
+    /// of the inputs, for 2n rows each.
     fn multiply_adds(mlp: &Mlp, n: f64) -> f64 {
         let all = mlp.multiply_adds(0..mlp.layers());
         2.0 * n * (3 * all - mlp.multiply_adds(0..1)) as f64
     }
 }
 
-/// The network's input: rows (x_i, y_i), then rows (x_i, y_partner(i)).
+/// Writes the network's input: rows (x_i, y_i), then rows (x_i, y_partner(i)).
 fn gather(batch: &Batch, rows: Range<usize>, input: &mut [f32]) {
     let (x_dim, y_dim) = batch.dims;
     let width = x_dim + y_dim;

@@ -1,10 +1,10 @@
 //! The joint critic: one network over all N^2 pairs of a batch.
 //!
-//! The first layer is linear in (x, y), so it is computed for each x and for each y,
-//! z_ij = x_i W_x + b + y_j W_y, instead of on all N^2 rows; its gradient likewise is gathered
-//! into sums over j and over i before it meets the data.
+//! The first layer is linear in (x, y), so it is computed once for each x and for each y,
+//! z_ij = x_i W_x + b + y_j W_y, instead of for all N^2 pairs. Its gradient is likewise summed over
+//! j and over i before it is multiplied by the data.
 
-use super::pair_network::{Group, Scratch, Sweep};
+use super::pair_network::{Group, GroupEvaluator, Scratch};
 use super::{CHUNK, all_pairs_gradient};
 use crate::nn::matrix::{Matrix, Write, multiply};
 use crate::nn::{Activation, Mlp};
@@ -22,10 +22,10 @@ pub(super) struct FirstLayer {
     y_gradient: Vec<f32>,
 }
 
-impl Sweep for Joint {
-    type Memory = FirstLayer;
+impl GroupEvaluator for Joint {
+    type Buffers = FirstLayer;
 
-    fn memory(mlp: &Mlp, n: usize, rows: usize) -> FirstLayer {
+    fn buffers(mlp: &Mlp, n: usize, rows: usize) -> FirstLayer {
         let width = mlp.width(1);
         FirstLayer {
             x_part: vec![0.0; rows * width],
@@ -39,25 +39,25 @@ impl Sweep for Joint {
         n
     }
 
-    fn block(rows: &Range<usize>, n: usize) -> ScoreBlock {
+    fn score_block(rows: &Range<usize>, n: usize) -> ScoreBlock {
         ScoreBlock::all_pairs(rows, n)
     }
 
-    fn sweep(
+    fn evaluate_group(
         group: &Group,
         scores: &mut ScoreBlock,
         gradient: &mut [f32],
         scratch: &mut Scratch<FirstLayer>,
     ) -> f64 {
         let ScoreBlock::AllPairs { matrix, .. } = scores else {
-            unreachable!("the joint critic made its blocks itself");
+            unreachable!("`score_block` of the joint critic allocates all pairs");
         };
         let (n, rows, width) = (group.batch.n, group.rows.len(), group.mlp.width(1));
-        group.first_layer(&mut scratch.memory);
-        scratch.memory.x_gradient[..rows * width].fill(0.0);
-        scratch.memory.y_gradient.fill(0.0);
-        // A chunk is a tile of the N x N matrix: a run of columns with as many rows as fit. Runs
-        // of columns are the outer loop, so that their part of y_gradient stays in cache.
+        group.first_layer(&mut scratch.buffers);
+        scratch.buffers.x_gradient[..rows * width].fill(0.0);
+        scratch.buffers.y_gradient.fill(0.0);
+        // A chunk is a tile of the N x N matrix: consecutive columns with as many rows as fit. The
+        // outer loop is over columns, so that their part of y_gradient stays in the cache.
         let (mut value, mut write) = (0.0, Write::Replace);
         for left in (0..n).step_by(CHUNK) {
             let columns = left..(left + CHUNK).min(n);
@@ -69,12 +69,13 @@ impl Sweep for Joint {
             }
         }
         if group.objective.is_some() {
-            group.first_layer_gradient(gradient, &scratch.memory);
+            group.first_layer_gradient(gradient, &scratch.buffers);
         }
         value
     }
 
-    /// n^2 rows, but only 2n halves of a row in the first layer, which has no inputs' gradient.
+    /// Counts n^2 rows, but in the first layer n rows of x and n rows of y, and there no gradient
+    /// of the inputs.
     fn multiply_adds(mlp: &Mlp, n: f64) -> f64 {
         let (first, rest) = (mlp.multiply_adds(0..1), mlp.multiply_adds(1..mlp.layers()));
         n * n * 3.0 * rest as f64 + n * 2.0 * first as f64
@@ -82,14 +83,14 @@ impl Sweep for Joint {
 }
 
 impl Group<'_> {
-    /// x W_x + b and y W_y.
-    fn first_layer(&self, memory: &mut FirstLayer) {
+    /// Computes x W_x + b and y W_y.
+    fn first_layer(&self, buffers: &mut FirstLayer) {
         let (n, width) = (self.batch.n, self.mlp.width(1));
         let (x_dim, y_dim) = self.batch.dims;
         let (x_weights, y_weights) = self.parameters[self.mlp.weights(0)].split_at(x_dim * width);
         let count = self.rows.len();
         let x = &self.batch.x[self.rows.start * x_dim..];
-        let x_part = &mut memory.x_part[..count * width];
+        let x_part = &mut buffers.x_part[..count * width];
         multiply(
             x_part,
             Write::Replace,
@@ -100,18 +101,18 @@ impl Group<'_> {
             row.iter_mut().zip(&self.parameters[self.mlp.bias(0)]).for_each(|(z, b)| *z += b);
         }
         multiply(
-            &mut memory.y_part,
+            &mut buffers.y_part,
             Write::Replace,
             Matrix::new(&self.batch.y, n, y_dim),
             Matrix::new(y_weights, y_dim, width),
         );
     }
 
-    /// Gradients of W_x, W_y and b from the sums gathered over the tiles.
-    fn first_layer_gradient(&self, gradient: &mut [f32], memory: &FirstLayer) {
+    /// Writes the gradients of W_x, W_y and b, from the sums over the tiles.
+    fn first_layer_gradient(&self, gradient: &mut [f32], buffers: &FirstLayer) {
         let (x_dim, y_dim) = self.batch.dims;
         let (n, width, count) = (self.batch.n, self.mlp.width(1), self.rows.len());
-        let x_gradient = &memory.x_gradient[..count * width];
+        let x_gradient = &buffers.x_gradient[..count * width];
         let x = &self.batch.x[self.rows.start * x_dim..];
         let (x_weights, y_weights) = gradient[self.mlp.weights(0)].split_at_mut(x_dim * width);
         multiply(
@@ -124,7 +125,7 @@ impl Group<'_> {
             y_weights,
             Write::Replace,
             Matrix::new(&self.batch.y, n, y_dim).transposed(),
-            Matrix::new(&memory.y_gradient, n, width),
+            Matrix::new(&buffers.y_gradient, n, width),
         );
         let bias = &mut gradient[self.mlp.bias(0)];
         bias.fill(0.0);
@@ -133,7 +134,7 @@ impl Group<'_> {
         }
     }
 
-    /// One tile: rows (of the group) x columns.
+    /// Evaluates one tile, with rows counted from the start of the group, and returns its value.
     fn tile(
         &self,
         rows: Range<usize>,
@@ -143,12 +144,12 @@ impl Group<'_> {
         gradient: &mut [f32],
         scratch: &mut Scratch<FirstLayer>,
     ) -> f64 {
-        let Scratch { network, transposed, memory } = scratch;
+        let Scratch { network, transposed, buffers } = scratch;
         let (n, width, layers) = (self.batch.n, self.mlp.width(1), self.mlp.layers());
         let (across, count) = (columns.len(), rows.len() * columns.len());
-        let y_part = &memory.y_part[columns.start * width..columns.end * width];
+        let y_part = &buffers.y_part[columns.start * width..columns.end * width];
         for (index, row) in rows.clone().enumerate() {
-            let x_row = &memory.x_part[row * width..(row + 1) * width];
+            let x_row = &buffers.x_part[row * width..(row + 1) * width];
             let hidden =
                 &mut network.activations[1][index * across * width..(index + 1) * across * width];
             sum_and_activate(hidden, x_row, y_part, self.mlp.activation());
@@ -174,15 +175,15 @@ impl Group<'_> {
         for (index, row) in rows.enumerate() {
             add_to_sums(
                 &hidden_gradient[index * across * width..(index + 1) * across * width],
-                &mut memory.x_gradient[row * width..(row + 1) * width],
-                &mut memory.y_gradient[columns.start * width..columns.end * width],
+                &mut buffers.x_gradient[row * width..(row + 1) * width],
+                &mut buffers.y_gradient[columns.start * width..columns.end * width],
             );
         }
         value
     }
 }
 
-/// `hidden[j] = activation(x_row + y_rows[j])`
+/// Computes `hidden[j] = activation(x_row + y_rows[j])`.
 fn sum_and_activate(hidden: &mut [f32], x_row: &[f32], y_rows: &[f32], activation: Activation) {
     match activation {
         Activation::Relu => sum_and_relu(hidden, x_row, y_rows),
@@ -210,7 +211,7 @@ fn sum_and_smooth(hidden: &mut [f32], x_row: &[f32], y_rows: &[f32], activation:
     }
 }
 
-/// `x_sum += sum over j of gradient[j]; y_sums[j] += gradient[j]`
+/// Computes `x_sum += sum over j of gradient[j]` and `y_sums[j] += gradient[j]`.
 #[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn add_to_sums(gradient: &[f32], x_sum: &mut [f32], y_sums: &mut [f32]) {
     let width = x_sum.len();

@@ -1,4 +1,4 @@
-//! Critics: networks that score pairs, with the training pass that fits each.
+//! Critics: networks that score pairs, with the passes that train them.
 
 mod conv;
 mod deranged;
@@ -21,7 +21,7 @@ use pair_network::PairNetwork;
 use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Range, str::FromStr};
 
-/// A batch of joint samples, row-major, and the pairing that makes marginal ones of it.
+/// A batch of joint samples, row-major, and the pairing that turns them into marginal samples.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The number of rows.
@@ -32,13 +32,13 @@ pub struct Batch {
     pub x: Vec<f32>,
     /// `n` rows of y.
     pub y: Vec<f32>,
-    /// `y[partner[i]]` goes with `x[i]`; empty when every y goes with every x.
+    /// `y[partner[i]]` is paired with `x[i]`; empty if every y is paired with every x.
     pub partner: Vec<u32>,
-    /// A log ratio known beforehand, which the network's score is added to.
+    /// A known log ratio, to which the network's score is added.
     pub reference: Reference,
 }
 
-/// Rows of a table as a critic sees them.
+/// The rows of a table as inputs of a critic.
 pub struct Inputs {
     /// The dimensions of x and y.
     pub dims: (usize, usize),
@@ -50,20 +50,20 @@ pub struct Inputs {
     pub reference: Reference,
 }
 
-/// A log ratio as an inner product, r(x, y) = u(x) . v(y): `width` numbers for every row of x and
-/// of y. Width 0 stands for none.
+/// A reference log ratio in the form of an inner product, r(x, y) = u(x) . v(y), with `width`
+/// numbers for every row of x and of y. A width of 0 means no reference.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     /// The length of u and v.
     pub width: usize,
-    /// u of every x, row-major.
+    /// u(x) of every row, row-major.
     pub x: Vec<f32>,
-    /// v of every y, row-major.
+    /// v(y) of every row, row-major.
     pub y: Vec<f32>,
 }
 
 impl Reference {
-    /// r(x_i, y_j)
+    /// Returns r(x_i, y_j).
     pub fn log_ratio(&self, i: usize, j: usize) -> f32 {
         let row = |k: usize| k * self.width..(k + 1) * self.width;
         dot(&self.x[row(i)], &self.y[row(j)])
@@ -79,7 +79,7 @@ impl Batch {
         &self.y[j * self.dims.1..(j + 1) * self.dims.1]
     }
 
-    /// Adds the reference log ratios of a run of pairs to their scores.
+    /// Adds the reference log ratios of the pairs to their scores.
     fn add_reference(&self, pairs: impl Iterator<Item = (usize, usize)>, scores: &mut [f32]) {
         if self.reference.width > 0 {
             for ((i, j), score) in pairs.zip(scores) {
@@ -91,53 +91,53 @@ impl Batch {
 
 /// A network that scores pairs, and its gradients.
 pub trait Critic: Send {
-    /// All parameters, one flat buffer.
+    /// Returns all parameters as one flat buffer.
     fn parameters(&self) -> &[f32];
 
-    /// One pass over a batch: afterwards [`scores`](Self::scores) are those of the batch, and
-    /// [the gradient](Self::parameters_and_gradient) that of the objective, whose value is
-    /// returned.
+    /// Makes one pass over a batch and returns the value of the objective. Afterwards
+    /// [`scores`](Self::scores) returns the scores of the batch and
+    /// [`parameters_and_gradient`](Self::parameters_and_gradient) the objective's gradient.
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64;
 
-    /// The scores of the last pass.
+    /// Returns the scores of the last pass.
     fn scores(&self) -> Scores<'_>;
 
-    /// Parameters, to be changed, beside the gradient of the last pass.
+    /// Returns the parameters for an update, and the gradient of the last pass.
     fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>);
 
-    /// Floating-point operations of one pass, multiplications and additions counted apart.
+    /// Returns the number of floating-point operations of one pass; a multiply-add counts as two.
     fn operations(&self) -> f64;
 }
 
-/// A critic that goes over its batch group by group.
-trait Sweeping {
-    /// Scores the batch; with an objective also writes gradients and values of the groups.
-    fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers);
+/// A critic that evaluates its batch in groups of rows.
+trait Evaluate {
+    /// Scores the batch; with an objective, also computes the gradient and value of each group.
+    fn evaluate(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers);
 
-    /// Scores and parts of the last sweep.
-    fn swept(&self) -> (&[ScoreBlock], &[Part]);
+    /// Returns the scores, gradients and values of the last evaluation.
+    fn last_evaluation(&self) -> (&[ScoreBlock], &[Part]);
 }
 
-/// A pass in one sweep, or in two where gradients need the scores of the whole batch first.
-fn pass_in_sweeps(
-    critic: &mut impl Sweeping,
+/// Makes a pass in one evaluation, or in two if the gradients need the scores of the whole batch.
+fn evaluate_pass(
+    critic: &mut impl Evaluate,
     batch: &Batch,
     objective: &mut dyn Objective,
     workers: &mut Workers,
 ) -> f64 {
     if objective.needs_whole_batch() {
-        critic.sweep(batch, None, workers);
-        objective.observe(Scores(critic.swept().0));
+        critic.evaluate(batch, None, workers);
+        objective.observe(Scores(critic.last_evaluation().0));
     }
-    critic.sweep(batch, Some(objective), workers);
-    objective.constant() + critic.swept().1.iter().map(|part| part.value).sum::<f64>()
+    critic.evaluate(batch, Some(objective), workers);
+    objective.constant() + critic.last_evaluation().1.iter().map(|part| part.value).sum::<f64>()
 }
 
-/// The gradient of a pass, in parts that add up to it.
+/// The gradient of a pass, as parts whose sum it is.
 pub struct GradientParts<'a>(pub(crate) &'a [Part]);
 
 impl GradientParts<'_> {
-    /// The sum of the parts.
+    /// Returns the sum of the parts, as a gradient of `parameters` numbers.
     pub fn sum(&self, parameters: usize) -> Vec<f32> {
         let mut sum = vec![0.0; parameters];
         for part in self.0 {
@@ -152,22 +152,22 @@ impl GradientParts<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CriticKind {
-    /// One network over every (x_i, y_j) of the batch: N^2 evaluations.
+    /// One network over all pairs (x_i, y_j) of the batch: N^2 evaluations.
     Joint,
-    /// Two networks, one of x and one of y; the score is their inner product.
+    /// Two networks, one for x and one for y; the score is the inner product of their outputs.
     Separable,
-    /// One network over the joint pairs and as many marginal ones: 2N evaluations.
+    /// One network over the joint pairs and as many marginal pairs: 2N evaluations.
     Deranged,
-    /// A convolutional network over pairs of images, seen as the channels of one image.
+    /// A convolutional network over pairs of images, which become the channels of one image.
     Conv,
 }
 
 impl CriticKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [CriticKind; 4] =
         [CriticKind::Joint, CriticKind::Separable, CriticKind::Deranged, CriticKind::Conv];
 
-    /// The name used in plans and on the command line.
+    /// Returns the name used in plans and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             CriticKind::Joint => "joint",
@@ -177,7 +177,7 @@ impl CriticKind {
         }
     }
 
-    /// The pairing used when none is asked for.
+    /// Returns the pairing that is used if none is given.
     pub fn default_pairing(self) -> Pairing {
         match self {
             CriticKind::Joint | CriticKind::Separable => Pairing::AllPairs,
@@ -185,9 +185,9 @@ impl CriticKind {
         }
     }
 
-    /// Refuses a pairing that this critic does not work with.
+    /// Returns an error if the critic does not support the pairing.
     pub fn check_pairing(self, pairing: Pairing) -> Result<()> {
-        let refuse = |reason: &str| {
+        let unsupported = |reason: &str| {
             Err(Error::Incompatible {
                 parameter: Parameter::Pairing,
                 value: pairing.to_string(),
@@ -198,12 +198,12 @@ impl CriticKind {
         match (self, pairing) {
             (CriticKind::Joint, Pairing::AllPairs)
             | (CriticKind::Separable | CriticKind::Conv, _) => Ok(()),
-            (CriticKind::Joint, _) => {
-                refuse("the joint critic takes all pairs; for one partner each use critic deranged")
-            }
-            (CriticKind::Deranged, Pairing::AllPairs) => {
-                refuse("the deranged critic takes one partner each; for all pairs use critic joint")
-            }
+            (CriticKind::Joint, _) => unsupported(
+                "the joint critic takes all pairs; for one partner each use critic deranged",
+            ),
+            (CriticKind::Deranged, Pairing::AllPairs) => unsupported(
+                "the deranged critic takes one partner each; for all pairs use critic joint",
+            ),
             (CriticKind::Deranged, _) => Ok(()),
         }
     }
@@ -225,36 +225,36 @@ impl FromStr for CriticKind {
     }
 }
 
-/// Everything about a critic but its parameters.
+/// The settings of a critic: everything but its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CriticPlan {
     /// The kind.
     pub kind: CriticKind,
-    /// The widths of the hidden layers. Those of the conv critic are the channels of its convolutions
-    /// (5 x 5, every second pixel), and last the width of a dense layer.
+    /// The widths of the hidden layers. For the conv critic: the channels of its convolutions
+    /// (5 x 5, stride 2), then the width of a dense layer.
     pub hidden: Vec<usize>,
     /// The nonlinearity of hidden layers.
     pub activation: Activation,
-    /// Outputs of each of the separable critic's networks.
+    /// The number of outputs of each of the separable critic's networks.
     #[serde(default = "default_embedding")]
     pub embedding: usize,
-    /// The share of hidden activations dropped while training, for the deranged critic.
+    /// The share of hidden activations dropped during training; only for the deranged critic.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropout: f64,
-    /// Weights start uniform in +- this / sqrt(inputs): 1 as PyTorch's layers do, sqrt(6) after He et
-    /// al., with which a network finds fine structure sooner.
+    /// Initial weights are uniform in +- this / sqrt(inputs). 1 is PyTorch's default; sqrt(6) is
+    /// that of He et al., with which a network learns fine structure in fewer steps.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub initial_scale: f64,
-    /// Pixels on each side of the conv critic's images.
+    /// The width and height of the conv critic's images in pixels.
     #[serde(default = "image_side", skip_serializing_if = "is_image_side")]
     pub side: usize,
-    /// The conv critic may score so many parts of x and y, equal shares of their channels, one by one with
-    /// the same weights, and add their scores.
+    /// The number of parts, with equal shares of the channels, that the conv critic splits x and y
+    /// into. It scores each part with the same weights and adds the scores.
     #[serde(default = "one_part", skip_serializing_if = "is_one_part")]
     pub parts: usize,
-    /// Whether the last layer starts at zero, so that the first score of every pair is its reference.
-    /// Only for the joint and the deranged critic.
+    /// Whether the last layer starts at zero, so that the initial score of every pair is its
+    /// reference. Only for the joint and the deranged critic.
     #[serde(default, skip_serializing_if = "is_false")]
     pub zero_output: bool,
 }
@@ -296,18 +296,18 @@ fn default_embedding() -> usize {
 }
 
 impl CriticPlan {
-    /// The paper's number of outputs for the separable critic's networks.
+    /// The number of outputs of the separable critic's networks in the paper.
     pub const EMBEDDING: usize = 32;
 
-    /// Pixels on each side of the images that the paper uses.
+    /// The width and height of the paper's images in pixels.
     pub const IMAGE_SIDE: usize = 28;
 
-    /// Name and hidden widths of the presets: `paper` is what the paper's text says,
-    /// `paper-code` what its tables match.
+    /// Names and hidden widths of the presets: `paper` follows the paper's text, `paper-code` the
+    /// network that its tables match.
     pub const PRESETS: [(&'static str, &'static [usize]); 2] =
         [("paper", &[256, 256]), ("paper-code", &[256, 256, 256])];
 
-    /// A critic with ReLU and these hidden widths.
+    /// Returns a plan with ReLU and these hidden widths.
     pub fn new(kind: CriticKind, hidden: &[usize]) -> Self {
         CriticPlan {
             kind,
@@ -322,7 +322,7 @@ impl CriticPlan {
         }
     }
 
-    /// Refuses shapes that cannot be built.
+    /// Returns an error if a setting is out of range or does not apply to the kind of critic.
     pub fn check(&self) -> Result<()> {
         check_hidden(&self.hidden)?;
         if self.kind == CriticKind::Conv && self.hidden.len() < 2 {
@@ -340,18 +340,14 @@ impl CriticPlan {
             ));
         }
         if !(1..=65_536).contains(&self.embedding) {
-            return Err(invalid(
-                Parameter::Embedding,
-                self.embedding,
-                "it lies between 1 and 65536",
-            ));
+            return Err(invalid(Parameter::Embedding, self.embedding, "between 1 and 65536"));
         }
         if !(self.initial_scale.is_finite() && self.initial_scale > 0.0) {
             let expected = "a positive number";
             return Err(invalid(Parameter::InitialScale, self.initial_scale, expected));
         }
         if !(0.0..=0.9).contains(&self.dropout) {
-            return Err(invalid(Parameter::Dropout, self.dropout, "it lies between 0 and 0.9"));
+            return Err(invalid(Parameter::Dropout, self.dropout, "between 0 and 0.9"));
         }
         if self.dropout > 0.0 && self.kind != CriticKind::Deranged {
             return Err(Error::Incompatible {
@@ -372,7 +368,7 @@ impl CriticPlan {
         Ok(())
     }
 
-    /// Refuses x and y that are no images, if those are needed.
+    /// Returns an error if the critic needs images and x or y has the wrong number of pixels.
     pub fn check_dims(&self, (x_dim, y_dim): (usize, usize)) -> Result<()> {
         let pixels = self.side * self.side * self.parts;
         if self.kind == CriticKind::Conv && (x_dim % pixels != 0 || y_dim % pixels != 0) {
@@ -392,8 +388,8 @@ impl CriticPlan {
         Ok(())
     }
 
-    /// The bytes that a critic for batches of `n` rows takes, roughly: its scores, activations and
-    /// gradients.
+    /// Estimates the memory, in bytes, of a critic for batches of `n` rows: its scores, activations
+    /// and gradients.
     pub fn memory(&self, (x_dim, y_dim): (usize, usize), n: usize, pairing: Pairing) -> f64 {
         let widths: Vec<f64> = self.hidden.iter().map(|width| *width as f64).collect();
         let (n, inputs) = (n as f64, (x_dim + y_dim) as f64);
@@ -410,8 +406,9 @@ impl CriticPlan {
         4.0 * (scores + activations + n * inputs + parameters * (groups + 4.0))
     }
 
-    /// Parameters, their gradients and moments, and the activations of a block of images, which have at
-    /// most as many pixels and channels as the input or the first convolution makes of it.
+    /// Estimates the memory of the conv critic: parameters, their gradients and moments, and the
+    /// activations of a block of images, each at most as large as the input or the output of the
+    /// first convolution.
     fn conv_memory(&self, inputs: usize, scores: f64) -> f64 {
         let channels = inputs / (self.side * self.side * self.parts);
         let net = ConvNet::new(channels.max(1), self.side, &self.hidden, self.activation);
@@ -419,13 +416,13 @@ impl CriticPlan {
         4.0 * (scores + 8.0 * net.parameter_count() as f64 + 512.0 * image)
     }
 
-    /// The parameters that [`build`](Self::build) begins with, without the rest of the critic.
+    /// Returns the initial parameters of the critic that [`build`](Self::build) returns.
     pub(crate) fn initial_parameters(&self, dims: (usize, usize), seed: u64) -> Result<Vec<f32>> {
         let pairing = self.kind.default_pairing();
         Ok(self.build(dims, 2, pairing, seed, 1)?.parameters().to_vec())
     }
 
-    /// The critic for batches of `n` rows, with parameters drawn from `seed`.
+    /// Builds the critic for batches of `n` rows, with parameters drawn from `seed`.
     pub fn build(
         &self,
         dims: (usize, usize),
@@ -462,33 +459,34 @@ impl CriticPlan {
     }
 }
 
-/// Checks the widths of hidden layers.
+/// Returns an error if there is no hidden layer or a width is out of range.
 pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
     if hidden.is_empty() {
         return Err(invalid(Parameter::Hidden, "[]", "at least one hidden layer, e.g. 256,256"));
     }
     match hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
-        Some(width) => Err(invalid(Parameter::Hidden, width, "a width lies between 1 and 65536")),
+        Some(width) => Err(invalid(Parameter::Hidden, width, "a width is between 1 and 65536")),
         None => Ok(()),
     }
 }
 
-/// Rows that go through a network together: large enough for the matrix product to run at full
-/// speed, small enough for their activations to stay in the L2 cache.
+/// The number of rows that pass through a network together: large enough for the matrix product
+/// to run at full speed, small enough for the activations to stay in the L2 cache.
 pub(crate) const CHUNK: usize = 128;
 
-/// Cuts `n` batch rows, each of which stands for `pairs` pairs, into groups. Each group has a
-/// gradient part of its own, and the parts are added in order; so the groups depend on the batch
-/// alone, never on the number of threads. More groups than 32 would cost more to add up than they
-/// gain; fewer than 256 pairs each are not worth a part of their own, but two threads should
-/// always find something to do. A power of two is shared out evenly by the usual numbers of threads.
+/// Splits `n` batch rows, each of which is part of `pairs` pairs, into groups. Each group has its
+/// own part of the gradient, and the parts are added in order; the groups therefore depend only on
+/// the batch, never on the number of threads. Adding up more than 32 parts would cost more than it
+/// gains, and a group of fewer than 256 pairs is not worth a part, but there are always at least
+/// two groups for two threads. A power of two divides evenly among the usual numbers of threads.
 fn groups(n: usize, pairs: usize) -> Vec<Range<usize>> {
     let count = 1 << (n * pairs / 256).clamp(2, 32).min(n).ilog2();
     (0..count).map(|g| n * g / count..n * (g + 1) / count).collect()
 }
 
-/// Scores and gradients of one run of an all-pairs row: columns from `first_column` on of row
-/// `row`, the joint pair among them or not. Returns their part of the objective's value.
+/// Writes the gradient of the scores of consecutive columns, from `first_column` on, of one row of
+/// the all-pairs matrix, which may include the joint pair. Returns their part of the objective's
+/// value.
 fn all_pairs_gradient(
     objective: &dyn Objective,
     row: usize,

@@ -1,7 +1,7 @@
-//! What the joint and the deranged critic have in common: one network over pairs, with the batch
-//! swept group by group. How a group of rows goes through the network is their own.
+//! The common part of the joint and the deranged critic: one network over pairs, which evaluates the
+//! batch in groups of rows. The two differ in how they evaluate a group.
 
-use super::{Batch, CHUNK, Critic, CriticPlan, GradientParts, Sweeping, groups, pass_in_sweeps};
+use super::{Batch, CHUNK, Critic, CriticPlan, Evaluate, GradientParts, evaluate_pass, groups};
 use crate::nn::{Mlp, MlpScratch, Part, Transposed};
 use crate::objective::Objective;
 use crate::parallel::Workers;
@@ -10,71 +10,71 @@ use crate::scores::{ScoreBlock, Scores};
 use rand::Rng as _;
 use std::ops::Range;
 
-/// How a critic takes a group of rows through its network.
-pub(super) trait Sweep: 'static {
-    /// What a thread has to remember beside the network's activations.
-    type Memory: Send;
+/// The evaluation of a group of rows by a kind of critic.
+pub(super) trait GroupEvaluator: 'static {
+    /// The buffers that a thread needs beside the network's activations.
+    type Buffers: Send;
 
-    /// Memory for batches of `n` rows in groups of at most `rows`.
-    fn memory(mlp: &Mlp, n: usize, rows: usize) -> Self::Memory;
+    /// Allocates the buffers for batches of `n` rows in groups of at most `rows` rows.
+    fn buffers(mlp: &Mlp, n: usize, rows: usize) -> Self::Buffers;
 
-    /// Pairs that each of `n` rows takes part in.
+    /// Returns the number of pairs for each row of a batch of `n` rows.
     fn pairs_per_row(n: usize) -> usize;
 
-    /// Room for the scores of these rows of a batch of `n`.
-    fn block(rows: &Range<usize>, n: usize) -> ScoreBlock;
+    /// Allocates the scores of the given rows of a batch of `n` rows.
+    fn score_block(rows: &Range<usize>, n: usize) -> ScoreBlock;
 
-    /// Scores a group, and if there is an objective, writes its gradient and returns its value.
-    fn sweep(
+    /// Scores a group. If there is an objective, writes its gradient and returns its value.
+    fn evaluate_group(
         group: &Group,
         scores: &mut ScoreBlock,
         gradient: &mut [f32],
-        scratch: &mut Scratch<Self::Memory>,
+        scratch: &mut Scratch<Self::Buffers>,
     ) -> f64;
 
-    /// Multiply-adds of a pass over `n` rows.
+    /// Returns the number of multiply-adds of a pass over `n` rows.
     fn multiply_adds(mlp: &Mlp, n: f64) -> f64;
 }
 
-/// A group of rows and what it is swept with.
+/// A group of rows and the inputs of its evaluation.
 pub(super) struct Group<'a> {
     pub(super) mlp: &'a Mlp,
     pub(super) parameters: &'a [f32],
     pub(super) batch: &'a Batch,
     pub(super) rows: Range<usize>,
-    /// Nothing: scores alone are wanted.
+    /// `None` if only scores are needed.
     pub(super) objective: Option<&'a dyn Objective>,
-    /// The same in both sweeps of a pass, another in every pass.
+    /// The seed of dropout: the same in both evaluations of a pass, different in every pass.
     noise: u64,
 }
 
 impl Group<'_> {
-    /// Random numbers for the chunk of rows that begins with `start`.
+    /// Returns the seed of dropout for the chunk of rows that begins with `start`.
     pub(super) fn noise(&self, start: usize) -> Option<u64> {
         Some(self.noise ^ ((start as u64) << 40))
     }
 }
 
-/// The memory of one thread.
-pub(super) struct Scratch<M> {
+/// The buffers of one thread.
+pub(super) struct Scratch<B> {
     pub(super) network: MlpScratch,
     pub(super) transposed: Transposed,
-    pub(super) memory: M,
+    pub(super) buffers: B,
 }
 
-/// The critic.
-pub(super) struct PairNetwork<S: Sweep> {
+/// A critic with one network over pairs.
+pub(super) struct PairNetwork<S: GroupEvaluator> {
     mlp: Mlp,
     parameters: Vec<f32>,
     groups: Vec<Range<usize>>,
     blocks: Vec<ScoreBlock>,
     parts: Vec<Part>,
-    scratch: Vec<Scratch<S::Memory>>,
+    scratch: Vec<Scratch<S::Buffers>>,
     passes: u64,
     noise: u64,
 }
 
-impl<S: Sweep> PairNetwork<S> {
+impl<S: GroupEvaluator> PairNetwork<S> {
     pub(super) fn new(
         plan: &CriticPlan,
         (x_dim, y_dim): (usize, usize),
@@ -90,13 +90,13 @@ impl<S: Sweep> PairNetwork<S> {
         let groups = groups(n, S::pairs_per_row(n));
         let largest = groups.iter().map(Range::len).max().unwrap_or(0);
         PairNetwork {
-            blocks: groups.iter().map(|rows| S::block(rows, n)).collect(),
+            blocks: groups.iter().map(|rows| S::score_block(rows, n)).collect(),
             parts: groups.iter().map(|_| Part::new(0, parameters.len())).collect(),
             scratch: (0..threads)
                 .map(|_| Scratch {
                     network: mlp.scratch(CHUNK),
                     transposed: mlp.transposed(),
-                    memory: S::memory(&mlp, n, largest),
+                    buffers: S::buffers(&mlp, n, largest),
                 })
                 .collect(),
             mlp,
@@ -108,31 +108,36 @@ impl<S: Sweep> PairNetwork<S> {
     }
 }
 
-impl<S: Sweep> Sweeping for PairNetwork<S> {
-    fn sweep(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
+impl<S: GroupEvaluator> Evaluate for PairNetwork<S> {
+    fn evaluate(
+        &mut self,
+        batch: &Batch,
+        objective: Option<&dyn Objective>,
+        workers: &mut Workers,
+    ) {
         let PairNetwork { mlp, parameters, groups, blocks, parts, scratch, passes, noise } = self;
         workers.for_each(blocks, parts, scratch, |index, scores, part, scratch| {
             mlp.update_transposed(parameters, *passes, &mut scratch.transposed);
             let rows = groups[index].clone();
             let noise = noise.wrapping_add(*passes);
             let group = Group { mlp, parameters, batch, rows, objective, noise };
-            part.value = S::sweep(&group, scores, &mut part.gradient, scratch);
+            part.value = S::evaluate_group(&group, scores, &mut part.gradient, scratch);
         });
     }
 
-    fn swept(&self) -> (&[ScoreBlock], &[Part]) {
+    fn last_evaluation(&self) -> (&[ScoreBlock], &[Part]) {
         (&self.blocks, &self.parts)
     }
 }
 
-impl<S: Sweep> Critic for PairNetwork<S> {
+impl<S: GroupEvaluator> Critic for PairNetwork<S> {
     fn parameters(&self) -> &[f32] {
         &self.parameters
     }
 
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
         self.passes += 1;
-        pass_in_sweeps(self, batch, objective, workers)
+        evaluate_pass(self, batch, objective, workers)
     }
 
     fn scores(&self) -> Scores<'_> {

@@ -1,4 +1,4 @@
-//! Scores of chosen pairs, without gradients.
+//! Scores of given pairs, without gradients.
 
 use super::{CHUNK, CriticPlan, Inputs};
 use crate::nn::{Mlp, MlpScratch};
@@ -15,7 +15,7 @@ impl PairScorer {
         PairScorer { scratch: mlp.scratch(CHUNK), mlp }
     }
 
-    /// The scores of (x_i, y_j), the reference included, for all pairs (i, j).
+    /// Returns the scores of (x_i, y_j), including the reference, for all given (i, j).
     pub(crate) fn scores(
         &mut self,
         parameters: &[f32],

@@ -1,4 +1,4 @@
-//! The separable critic: score(x, y) = g(x) . h(y), with a network each for g and h.
+//! The separable critic: score(x, y) = g(x) . h(y), where g and h are networks.
 
 use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient, groups};
 use crate::nn::matrix::{Matrix, Write, multiply};
@@ -14,7 +14,7 @@ pub(super) struct Separable {
     g: Mlp,
     h: Mlp,
     parameters: Vec<f32>,
-    /// The rows of every group: those of g first, then those of h.
+    /// One tower for every group of rows: first those of g, then those of h.
     towers: Vec<Tower>,
     parts: Vec<Part>,
     /// g(x) and h(y) of all rows, and the gradient with respect to h(y).
@@ -31,17 +31,17 @@ pub(super) struct Separable {
 struct Scratch {
     g: Transposed,
     h: Transposed,
-    /// dJ/ds of some rows of the score matrix.
+    /// dJ/ds of the rows of the score matrix that are being computed.
     score_gradient: Vec<f32>,
 }
 
-/// A group of rows on its way through one of the two networks.
+/// A group of rows and its activations in one of the two networks.
 struct Tower {
     rows: Range<usize>,
     network: MlpScratch,
 }
 
-/// What a group of x rows contributes once its scores are known.
+/// The contribution of a group of x rows to the value and to the gradients of the embeddings.
 struct BlockState {
     value: f64,
     rows: Range<usize>,
@@ -52,8 +52,8 @@ struct BlockState {
     y_gradient: Vec<f32>,
 }
 
-/// Rows of the score matrix worked on at once: as many as make 2^16 scores, so that these and
-/// their gradients stay in the L2 cache.
+/// Returns the number of rows of the score matrix that are computed together: about 2^16 scores, so
+/// that they and their gradients stay in the L2 cache.
 fn score_rows(n: usize) -> usize {
     ((1 << 16) / n).clamp(8, 128)
 }
@@ -122,7 +122,7 @@ impl Separable {
         }
     }
 
-    /// g(x) and h(y) of all rows.
+    /// Computes g(x) and h(y) of all rows.
     fn embed(&mut self, batch: &Batch, workers: &mut Workers) {
         let Separable { g, h, parameters, towers, parts, scratch, .. } = self;
         let half = towers.len() / 2;
@@ -141,7 +141,7 @@ impl Separable {
         }
     }
 
-    /// The scores of all pairs; with an objective, its value and the gradients of g(x) and h(y).
+    /// Computes the scores; with an objective, also its value and the gradients of g(x) and h(y).
     fn score(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
         let Separable { g, x_embedding, y_embedding, blocks, block_states, scratch, .. } = self;
         let pass = ScorePass {
@@ -160,7 +160,7 @@ impl Separable {
         });
     }
 
-    /// Gathers the gradient with respect to h(y) of all rows.
+    /// Sums the gradient with respect to h(y) of all rows over the groups.
     fn gather_y_gradient(&mut self, batch: &Batch) {
         let embedding = self.g.width(self.g.layers());
         self.y_gradient.fill(0.0);
@@ -183,7 +183,7 @@ impl Separable {
         }
     }
 
-    /// From the gradients of g(x) and h(y) to those of the parameters.
+    /// Propagates the gradients of g(x) and h(y) back to the parameters.
     fn backward(&mut self, workers: &mut Workers) {
         let Separable {
             g,
@@ -219,7 +219,7 @@ impl Separable {
     }
 }
 
-/// The embeddings that scores are inner products of.
+/// The embeddings whose inner products are the scores.
 struct ScorePass<'a> {
     embedding: usize,
     x: &'a [f32],

@@ -18,9 +18,9 @@ pub fn thread_count(threads: usize) -> usize {
 
 /// Runs `jobs` jobs and returns their results in order.
 ///
-/// As many jobs run at a time as there are threads, with one thread each, which uses the cores better
-/// than several threads on each job; the jobs left over at the end share all threads. `job` gets its
-/// index and its number of threads.
+/// As many jobs run at a time as there are threads, with one thread each, which uses the cores
+/// better than several threads on each job; the jobs left over at the end share all threads. `job`
+/// gets its index and its number of threads.
 pub fn run_jobs<T: Send>(
     threads: usize,
     jobs: usize,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_and_threads_are_shared() {
+    fn results_are_in_order_and_threads_are_shared() {
         for threads in 1..5 {
             for jobs in 0..12 {
                 let results = run_jobs(threads, jobs, |index, share| (index, share));

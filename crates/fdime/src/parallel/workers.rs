@@ -274,7 +274,7 @@ mod tests {
             return;
         }
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "engine::workers::tests::a_panic_inside_the_pool_aborts"])
+            .args(["--exact", "parallel::workers::tests::a_panic_inside_the_pool_aborts"])
             .env(CHILD, "1")
             .output()
             .unwrap();
