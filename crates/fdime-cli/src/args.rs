@@ -78,7 +78,8 @@ pub enum Command {
         fdime staircase --critic joint --runs 64 --device cuda --log runs.jsonl\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
     Staircase(Box<Staircase>),
-    /// Repeat the paper's experiments: raw data, comparison with the paper's tables, figures, claims
+    /// Repeat the paper's experiments: raw data, comparison with the paper's tables, figures,
+    /// claims
     #[command(after_help = "Examples:\n  \
         fdime reproduce list\n  \
         fdime reproduce derangement --quick\n  \
@@ -146,8 +147,8 @@ pub struct Reproduce {
     /// Where to write [default: results, or results-quick with --quick]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// The folder that contains mnist and fashion-mnist with IDX files; without it, recipes on images
-    /// are skipped
+    /// The folder that contains mnist and fashion-mnist with IDX files; without it, recipes on
+    /// images are skipped
     #[arg(long, value_name = "FOLDER", env = "FDIME_IMAGES")]
     pub images: Option<PathBuf>,
     /// Where to run; auto is cuda if there is a GPU
@@ -249,8 +250,8 @@ pub struct Staircase {
     /// Iterations at the end of each level that bias and variance are computed from [default: 1000]
     #[arg(long)]
     pub last: Option<usize>,
-    /// Where to run; auto is cuda if there is a GPU. Devices draw different random numbers, so their
-    /// results differ as those of different seeds do
+    /// Where to run; auto is cuda if there is a GPU. Devices draw different random numbers, so
+    /// their results differ as those of different seeds do
     #[arg(long, default_value = "auto", value_parser = OneOf::named(DeviceChoice::ALL, DeviceChoice::name))]
     pub device: DeviceChoice,
     /// The precision of the GPU: tf32, fp32 or bf16 [default: tf32]

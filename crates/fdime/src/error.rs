@@ -171,7 +171,8 @@ impl Error {
     }
 }
 
-/// Errors are equal if they are of the same kind and have the same text; sources cannot be compared.
+/// Errors are equal if they are of the same kind and have the same text; sources cannot be
+/// compared.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)

@@ -1,5 +1,5 @@
-//! Finished work on disk, one JSON line for each entry, appended when it finishes. A kill loses only
-//! what was still running, and the same work need not be done again.
+//! Finished work on disk, one JSON line for each entry, appended when it finishes. A kill loses
+//! only what was still running, and the same work need not be done again.
 
 use crate::error::{Result, not_writable, write_error};
 use serde::{Serialize, de::DeserializeOwned};

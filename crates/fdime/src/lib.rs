@@ -1,7 +1,7 @@
 //! Mutual information estimation by f-divergences and data derangements (f-DIME).
 //!
-//! How much does x tell about y? [`MutualInformation`] answers from data, with an interval, a test of
-//! independence and a verdict:
+//! How much does x tell about y? [`MutualInformation`] answers from data, with an interval, a test
+//! of independence and a verdict:
 //!
 //! ```
 //! use fdime::MutualInformation;
@@ -15,12 +15,12 @@
 //! # Ok::<(), fdime::Error>(())
 //! ```
 //!
-//! [`MutualInformation::in_file`] reads CSV, Parquet, Arrow and NumPy files; [`estimate`] has everything
-//! behind it.
+//! [`MutualInformation::in_file`] reads CSV, Parquet, Arrow and NumPy files; [`estimate`] has
+//! everything behind it.
 //!
-//! Estimators are studied on distributions with known mutual information. A [`RunPlan`] is a training on
-//! a staircase of levels, as plain data; an [`Engine`] executes it to a [`Trace`]; a [`LevelSummary`] has
-//! bias and variance:
+//! Estimators are studied on distributions with known mutual information. A [`RunPlan`] is a
+//! training on a staircase of levels, as plain data; an [`Engine`] executes it to a [`Trace`]; a
+//! [`LevelSummary`] has bias and variance:
 //!
 //! ```
 //! use fdime::{
@@ -41,13 +41,13 @@
 //! # Ok::<(), fdime::Error>(())
 //! ```
 //!
-//! Everything works with the log density ratio l = ln p(x,y) / (p(x) p(y)), whose mean over joint samples
-//! is the mutual information; the mathematics is in [`divergence`].
+//! Everything works with the log density ratio l = ln p(x,y) / (p(x) p(y)), whose mean over joint
+//! samples is the mutual information; the mathematics is in [`divergence`].
 //!
 //! # Features
 //!
-//! `parquet`, `arrow` and `npz` read those files, `cuda` trains on NVIDIA GPUs, `custom-f` reads divergences
-//! from formulas; all are on by default. `ndarray` takes samples from array views.
+//! `parquet`, `arrow` and `npz` read those files, `cuda` trains on NVIDIA GPUs, `custom-f` reads
+//! divergences from formulas; all are on by default. `ndarray` takes samples from array views.
 
 // Some internal functions are called by optional features only.
 #![cfg_attr(

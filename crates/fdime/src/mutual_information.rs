@@ -35,8 +35,8 @@ pub struct MutualInformation<'a> {
 }
 
 impl<'a> MutualInformation<'a> {
-    /// Compares x with y: each a slice of numbers, a list of columns, or (with the feature `ndarray`)
-    /// a view of one or two dimensions with a row for each sample.
+    /// Compares x with y: each a slice of numbers, a list of columns, or (with the feature
+    /// `ndarray`) a view of one or two dimensions with a row for each sample.
     pub fn between(x: impl IntoColumns, y: impl IntoColumns) -> Self {
         MutualInformation {
             x: x.into_columns("x"),

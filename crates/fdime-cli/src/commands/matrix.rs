@@ -188,7 +188,8 @@ fn journal_path(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Opens the journal of a matrix. A journal of an earlier run is continued only if that was asked for.
+/// Opens the journal of a matrix. A journal of an earlier run is continued only if that was asked
+/// for.
 fn open_journal(
     output: &Path,
     heading: &MatrixHeading,

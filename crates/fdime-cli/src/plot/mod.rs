@@ -61,8 +61,8 @@ impl Figure {
     }
 }
 
-/// Returns a panel under a legend as part of an HTML page that includes the [`stylesheet`]. A screen
-/// reader reads out the label.
+/// Returns a panel under a legend as part of an HTML page that includes the [`stylesheet`]. A
+/// screen reader reads out the label.
 pub fn inline(panel: &Panel, legend: &[Key], label: &str, (width, height): (f64, f64)) -> Markup {
     let (legend, top) = legend::draw(legend, (panel.margins.left, 8.0), width);
     html! {

@@ -8,7 +8,8 @@ use fdime::{
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Floating-point operations per second of the GPU that the engine was measured on: an H200 in tf32.
+/// Floating-point operations per second of the GPU that the engine was measured on: an H200 in
+/// tf32.
 const GPU_SPEED: f64 = 1.4e14;
 /// Seconds that the smallest training step takes on that GPU.
 const GPU_STEP_SECONDS: f64 = 4e-5;
@@ -46,7 +47,8 @@ impl PendingJob {
     }
 }
 
-/// Returns the floating-point operations of a step. `known` caches them by the shape of the network.
+/// Returns the floating-point operations of a step. `known` caches them by the shape of the
+/// network.
 fn step_operations(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<f64> {
     let (training, dims) = match job {
         Job::Staircase { plan, .. } | Job::Time { plan, .. } => {
@@ -123,7 +125,8 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Measures how many operations per second a typical training step achieves on this machine's cores.
+/// Measures how many operations per second a typical training step achieves on this machine's
+/// cores.
 fn cpu_speed(threads: usize) -> fdime::Result<f64> {
     let critic = CriticPlan::new(CriticKind::Deranged, &[256, 256]);
     let mut plan =

@@ -1,4 +1,5 @@
-//! Checks the results of recipes and writes them: CSV and SVG files, and a report in Markdown and HTML.
+//! Checks the results of recipes and writes them: CSV and SVG files, and a report in Markdown and
+//! HTML.
 
 use super::claims::{Claim, Evidence, Verdict};
 use super::figures;

@@ -135,7 +135,8 @@ fn relative_error(staircase: &StaircaseResult) -> f64 {
     (squares.sum::<f64>() / levels.len() as f64).sqrt()
 }
 
-/// Returns the share of cells whose grade is at most `steps` from the paper's. It is 0 without cells.
+/// Returns the share of cells whose grade is at most `steps` from the paper's. It is 0 without
+/// cells.
 pub fn agreement(graded: &[Graded], steps: u8) -> f64 {
     let cells = graded.iter().flat_map(|row| row.cells.iter().zip(row.paper));
     let agrees =

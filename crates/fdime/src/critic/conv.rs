@@ -1,6 +1,7 @@
-//! The conv critic: one convolutional network over pairs of images, which become the channels of one
-//! image. It scores all pairs, or the joint pairs and one partner for each x. If x and y consist of
-//! independent parts, l(x, y) is a sum over the parts, and the score can be such a sum too.
+//! The conv critic: one convolutional network over pairs of images, which become the channels of
+//! one image. It scores all pairs, or the joint pairs and one partner for each x. If x and y
+//! consist of independent parts, l(x, y) is a sum over the parts, and the score can be such a sum
+//! too.
 
 use super::{
     Batch, Critic, CriticPlan, Evaluate, GradientParts, all_pairs_gradient, evaluate_pass,
@@ -138,8 +139,8 @@ impl Evaluation<'_> {
         (count, &mut outputs[..count])
     }
 
-    /// Propagates the gradient of the scores of `count` pairs back through the network; each part of
-    /// a pair has the gradient of the pair.
+    /// Propagates the gradient of the scores of `count` pairs back through the network; each part
+    /// of a pair has the gradient of the pair.
     fn backward(
         &self,
         count: usize,

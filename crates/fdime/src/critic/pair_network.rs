@@ -1,5 +1,5 @@
-//! The common part of the joint and the deranged critic: one network over pairs, which evaluates the
-//! batch in groups of rows. The two differ in how they evaluate a group.
+//! The common part of the joint and the deranged critic: one network over pairs, which evaluates
+//! the batch in groups of rows. The two differ in how they evaluate a group.
 
 use super::{Batch, CHUNK, Critic, CriticPlan, Evaluate, GradientParts, evaluate_pass, groups};
 use crate::nn::{Mlp, MlpScratch, Part, Transposed};

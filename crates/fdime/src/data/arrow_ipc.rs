@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 const CONTINUATION: u32 = u32::MAX;
 
-/// A table in Arrow's interprocess format. A file ends with an index of its messages; a stream has to
-/// be scanned for them. The rest is the same for both.
+/// A table in Arrow's interprocess format. A file ends with an index of its messages; a stream has
+/// to be scanned for them. The rest is the same for both.
 ///
 /// The messages are found here and not by the crate's readers, because those allocate the lengths
 /// that compressed buffers claim, and a failed allocation ends the program.

@@ -96,9 +96,9 @@ pub fn load_pairs(
     complete(columns, x.len(), rows, reading).map_err(fail)
 }
 
-/// Reads all rows of the columns that the selectors choose, or of all columns if there is no selector.
-/// Also returns for each selector which columns of the frame it chose. Errors name `parameter`,
-/// which holds the selectors.
+/// Reads all rows of the columns that the selectors choose, or of all columns if there is no
+/// selector. Also returns for each selector which columns of the frame it chose. Errors name
+/// `parameter`, which holds the selectors.
 pub fn load_frame(
     path: &Path,
     selectors: &[&str],
@@ -248,8 +248,8 @@ impl Kinds {
 }
 
 impl Frame {
-    /// Converts the columns of these selectors to categories or to numbers; `name` names the table in
-    /// errors.
+    /// Converts the columns of these selectors to categories or to numbers; `name` names the table
+    /// in errors.
     pub fn typed(mut self, discrete: &[&str], numeric: &[&str], name: &str) -> Result<Self> {
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
         let kinds =

@@ -175,7 +175,8 @@ impl Body {
         BufReader::with_capacity(1 << 16, self.reader())
     }
 
-    /// Returns a part of the bytes. A part beyond the end is an error before any memory is allocated.
+    /// Returns a part of the bytes. A part beyond the end is an error before any memory is
+    /// allocated.
     pub(super) fn part(&self, start: u64, length: u64) -> std::io::Result<Bytes> {
         let end = start.checked_add(length).filter(|end| *end <= self.length());
         let (Some(end), Ok(capacity)) = (end, usize::try_from(length)) else {

@@ -7,9 +7,9 @@
 //! operand = ("-" | "+") power | number | constant | "u" | "(" sum ")" | function "(" sum ")"
 //! ```
 //!
-//! A function of a single number, constant or u needs no parentheses: `u*ln u`. Powers of powers do,
-//! since readers differ about `u^v^w`. Derivatives come from forward-mode automatic differentiation:
-//! every value on the stack is a [`Jet`].
+//! A function of a single number, constant or u needs no parentheses: `u*ln u`. Powers of powers
+//! do, since readers differ about `u^v^w`. Derivatives come from forward-mode automatic
+//! differentiation: every value on the stack is a [`Jet`].
 
 use std::f64::consts::{E, LN_2, LN_10, PI, TAU};
 use std::fmt;

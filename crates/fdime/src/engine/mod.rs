@@ -25,7 +25,8 @@ pub struct Task<'a> {
     pub steps: usize,
 }
 
-/// Something that executes trainings. It gets all of them together, so that it can run many at a time.
+/// Something that executes trainings. It gets all of them together, so that it can run many at a
+/// time.
 pub trait Engine: Sync {
     /// Returns the device that would execute a task. Results repeat to the bit on the same device.
     fn device(&self, task: &Task) -> Device;
@@ -116,9 +117,9 @@ impl DeviceChoice {
         }
     }
 
-    /// Returns an engine on this device. `notice` receives what the user should know, such as why the
-    /// processor is used. Kernels for `activation` are compiled now, so that a missing compiler is
-    /// found before anything runs.
+    /// Returns an engine on this device. `notice` receives what the user should know, such as why
+    /// the processor is used. Kernels for `activation` are compiled now, so that a missing compiler
+    /// is found before anything runs.
     pub fn engine(
         self,
         precision: Option<Precision>,

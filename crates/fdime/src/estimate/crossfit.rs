@@ -409,8 +409,9 @@ impl Work<'_> {
         Ok(sums)
     }
 
-    /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the same
-    /// ratio, ties are broken by a Gaussian copula that keeps every correlation, however small.
+    /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the
+    /// same ratio, ties are broken by a Gaussian copula that keeps every correlation, however
+    /// small.
     fn null_pairs(&self, fold: &Fold, max_rows: usize) -> PairedNull {
         let Table { x, y, .. } = self.table;
         let mut null = match self.plan.order {

@@ -30,8 +30,8 @@ pub struct GaussianReference {
 }
 
 impl GaussianReference {
-    /// Fits the model to these rows. Returns `None` if one side has no continuous columns. `strict`: see
-    /// [`CanonicalModel::fit`].
+    /// Fits the model to these rows. Returns `None` if one side has no continuous columns.
+    /// `strict`: see [`CanonicalModel::fit`].
     pub fn fit(
         x: &[Column],
         y: &[Column],

@@ -26,16 +26,16 @@ pub enum Method {
     Ksg,
 }
 
-/// An estimator with the identity link, so that a critic can start from a reference log ratio and learn
-/// the difference. Its name alone determines it.
+/// An estimator with the identity link, so that a critic can start from a reference log ratio and
+/// learn the difference. Its name alone determines it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FiniteDataEstimator(Estimator);
 
 impl TryFrom<Estimator> for FiniteDataEstimator {
     type Error = Error;
 
-    /// Takes an estimator with any link, which is replaced. The readout must be the one that its name
-    /// stands for.
+    /// Takes an estimator with any link, which is replaced. The readout must be the one that its
+    /// name stands for.
     fn try_from(estimator: Estimator) -> Result<Self> {
         let named: Estimator = estimator.name().parse()?;
         if estimator.readout() != named.readout() {

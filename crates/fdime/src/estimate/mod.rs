@@ -1,9 +1,10 @@
 //! Mutual information from finite data, with an interval, a test of independence and a verdict.
 //!
-//! Rows are split into folds. For each fold, critics are trained on most of the other rows, and the rest
-//! of these decides which parameters are kept. The fold's own rows, which the critics have not seen, are
-//! then scored; the mean of their log ratios is the estimate. The critics are chosen for each data set
-//! from a portfolio of [`CriticRecipe`]s by the objective on rows held out from training.
+//! Rows are split into folds. For each fold, critics are trained on most of the other rows, and the
+//! rest of these decides which parameters are kept. The fold's own rows, which the critics have not
+//! seen, are then scored; the mean of their log ratios is the estimate. The critics are chosen for
+//! each data set from a portfolio of [`CriticRecipe`]s by the objective on rows held out from
+//! training.
 
 mod combine;
 mod crossfit;
@@ -64,7 +65,8 @@ const MAX_BASELINE_ROWS: usize = 50_000;
 /// The 97.5% point of the normal distribution.
 const NORMAL_QUANTILE: f64 = 1.959_963_985;
 
-/// Estimates the mutual information between two groups of columns of equal length without missing values.
+/// Estimates the mutual information between two groups of columns of equal length without missing
+/// values.
 ///
 /// ```
 /// use fdime::data::{Column, Values};
@@ -160,10 +162,11 @@ struct Uncertainty {
 const UNSEEN_SHARE: f64 = 0.05;
 
 impl Uncertainty {
-    /// Returns the interval, limited to between 0 and the upper limit like the estimate. Critics can miss
-    /// dependence, but they rarely find any that is not there in rows they have not seen. So what cannot
-    /// be measured extends the interval upwards: the gap to the training rows (the truth lies between
-    /// the two), a share of the estimate, and what is too weak to be told from chance.
+    /// Returns the interval, limited to between 0 and the upper limit like the estimate. Critics
+    /// can miss dependence, but they rarely find any that is not there in rows they have not seen.
+    /// So what cannot be measured extends the interval upwards: the gap to the training rows (the
+    /// truth lies between the two), a share of the estimate, and what is too weak to be told from
+    /// chance.
     fn interval(&self, mi: f64) -> (Nats, Nats) {
         let chance = self.standard_error.powi(2) + self.spread.powi(2);
         let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
@@ -175,8 +178,8 @@ impl Uncertainty {
 }
 
 /// Returns roughly the most information that independent data appear to have. For linear dependence
-/// between p and q numbers, 2 n I is chi-squared with p q degrees of freedom; this is its mean plus two
-/// standard deviations.
+/// between p and q numbers, 2 n I is chi-squared with p q degrees of freedom; this is its mean plus
+/// two standard deviations.
 fn undetectable(table: Table) -> f64 {
     let freedom = table.degrees_of_freedom();
     (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
@@ -209,9 +212,9 @@ fn training_gap(folds: &[FoldFigures]) -> f64 {
     (gaps.sum::<f64>() / folds.len().max(1) as f64).max(0.0)
 }
 
-/// Returns the standard error of the mean log ratio: the larger of that between rows and that between
-/// folds, to which critics of different quality add. Rows of a series are first averaged over blocks, so
-/// that the correlation of neighbours is included.
+/// Returns the standard error of the mean log ratio: the larger of that between rows and that
+/// between folds, to which critics of different quality add. Rows of a series are first averaged
+/// over blocks, so that the correlation of neighbours is included.
 fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> f64 {
     let run = match order {
         RowOrder::Exchangeable => 1,
@@ -227,8 +230,8 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
     (of_rows / means.len() as f64).max(of_folds / by_fold.len() as f64).sqrt()
 }
 
-/// Returns the continuous columns of both sides as normal scores, for at most `max_rows` rows spread
-/// over the table.
+/// Returns the continuous columns of both sides as normal scores, for at most `max_rows` rows
+/// spread over the table.
 fn normal_scores(table: Table, max_rows: usize) -> [(Vec<f32>, usize); 2] {
     let step = table.rows.div_ceil(max_rows).max(1);
     let rows: Vec<u32> = (0..table.rows as u32).step_by(step).collect();
@@ -260,8 +263,8 @@ fn baselines(table: Table, threads: usize) -> Baselines {
     Baselines { gaussian_copula_nats: Some(copula), ksg_nats }
 }
 
-/// Returns the values with noise far below the resolution of the data, because KSG is infinite where
-/// distances are 0.
+/// Returns the values with noise far below the resolution of the data, because KSG is infinite
+/// where distances are 0.
 fn without_ties(values: &[f32], side: u64) -> Vec<f32> {
     let mut rng = stream(0, Purpose::Null, 0, side);
     values.iter().map(|value| value + rng.random_range(-1e-5..1e-5f32)).collect()

@@ -24,8 +24,9 @@ pub struct Member {
 pub struct FoldModel {
     /// The critics.
     pub members: Vec<Member>,
-    /// Makes the mean log ratio of the fold's test rows equal to the estimator's readout; 0 for f-DIME.
-    /// MINE, SMILE and CPC learn the log ratio only up to a constant, which differs between folds.
+    /// Makes the mean log ratio of the fold's test rows equal to the estimator's readout; 0 for
+    /// f-DIME. MINE, SMILE and CPC learn the log ratio only up to a constant, which differs between
+    /// folds.
     pub offset: f64,
 }
 

@@ -1,7 +1,7 @@
 //! Corrections for multiple tests.
 
-/// Returns Benjamini and Hochberg's adjusted p-values: rejecting those up to q keeps the expected share
-/// of false rejections below q. With m tests and the k-th smallest p-value,
+/// Returns Benjamini and Hochberg's adjusted p-values: rejecting those up to q keeps the expected
+/// share of false rejections below q. With m tests and the k-th smallest p-value,
 ///
 /// adjusted_k = min over j >= k of m p_j / j
 ///

@@ -131,8 +131,8 @@ impl EstimatePlan {
     }
 }
 
-/// Returns the portfolio of a method that trains nothing; `None` for those that train critics and for
-/// nearest neighbours, which ignore it.
+/// Returns the portfolio of a method that trains nothing; `None` for those that train critics and
+/// for nearest neighbours, which ignore it.
 fn classical_portfolio(method: &Method) -> Option<Portfolio> {
     match method {
         Method::GaussianCopula => Some(Portfolio::single(CriticRecipe::gaussian_copula())),

@@ -9,8 +9,8 @@ use crate::pairing::Pairing;
 use crate::train::{CriticLearner, LearnerPlan, LearningRateSchedule, Training};
 use serde::{Deserialize, Serialize};
 
-/// The scale of initial weights after He et al., sqrt(6) times PyTorch's. Steep initial weights find fine
-/// structure.
+/// The scale of initial weights after He et al., sqrt(6) times PyTorch's. Steep initial weights
+/// find fine structure.
 const HE_SCALE: f64 = 2.449_489_743;
 
 /// Rows that an all-pairs objective sees in a step. It takes all their pairs, so they are few.
@@ -109,8 +109,8 @@ impl CriticRecipe {
         }
     }
 
-    /// Returns the critic of an estimator. Estimators that compare all pairs get the joint critic; it
-    /// has the same parameters as the deranged one.
+    /// Returns the critic of an estimator. Estimators that compare all pairs get the joint critic;
+    /// it has the same parameters as the deranged one.
     pub(super) fn learner(&self, estimator: &Estimator) -> CriticLearner {
         let all_pairs = estimator.check_pairing(Pairing::Derangement).is_err();
         let kind = if all_pairs { CriticKind::Joint } else { CriticKind::Deranged };
@@ -147,8 +147,8 @@ impl CriticRecipe {
     }
 }
 
-/// Recipes and the race between them: all run on the first `race_folds` folds, and the `finalists` best
-/// by the held-out objective also run on the other folds.
+/// Recipes and the race between them: all run on the first `race_folds` folds, and the `finalists`
+/// best by the held-out objective also run on the other folds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Portfolio {
@@ -169,9 +169,9 @@ impl Portfolio {
     /// Returns the portfolio for an effort.
     pub fn new(effort: Effort) -> Self {
         let base = CriticRecipe::base();
-        // What each is good at. no-reference: dependence unlike that of any Gaussian; waves: dependence
-        // that changes its sign along a column; large-steps: dependence that small steps do not find in
-        // time; ranks-and-asinh: tails, which ranks hide.
+        // What each is good at. no-reference: dependence unlike that of any Gaussian; waves:
+        // dependence that changes its sign along a column; large-steps: dependence that small steps
+        // do not find in time; ranks-and-asinh: tails, which ranks hide.
         let features = |scalings: &[Scaling], waves: usize| Features {
             scalings: scalings.to_vec(),
             radial: true,

@@ -86,7 +86,8 @@ impl EstimateReport<'_> {
         }
     }
 
-    /// Returns the summary for people, in bits or in nats. `wording` names parameters in the verdict.
+    /// Returns the summary for people, in bits or in nats. `wording` names parameters in the
+    /// verdict.
     pub fn summary(&self, bits: bool, wording: &dyn Wording) -> Vec<Paragraph> {
         let Estimate { mi, interval: (low, high), verdict, .. } = self.estimate;
         let unit = if bits { "bits" } else { "nats" };

@@ -93,7 +93,7 @@ pub struct RaceEntry {
 pub struct Baselines {
     /// Canonical correlations of normal scores; `None` without continuous columns on both sides.
     pub gaussian_copula_nats: Option<f64>,
-    /// Nearest neighbours of normal scores; `None` unless all columns are continuous and few, because
-    /// it breaks down in many dimensions.
+    /// Nearest neighbours of normal scores; `None` unless all columns are continuous and few,
+    /// because it breaks down in many dimensions.
     pub ksg_nats: Option<f64>,
 }

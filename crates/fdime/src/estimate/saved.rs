@@ -1,5 +1,5 @@
-//! Trained critics on disk: `plan.json` describes them and their inputs, `critics.safetensors` holds
-//! their parameters, one tensor each.
+//! Trained critics on disk: `plan.json` describes them and their inputs, `critics.safetensors`
+//! holds their parameters, one tensor each.
 
 use super::inputs::InputMap;
 use super::model::{FoldModel, Member};
@@ -209,8 +209,8 @@ impl SavedModel {
         Self::from_bytes(&read(PLAN)?, &read(CRITICS)?, folder)
     }
 
-    /// Reads the contents of the two files of a folder and scores an arbitrary row, because some damage
-    /// to a plan only shows when it is used.
+    /// Reads the contents of the two files of a folder and scores an arbitrary row, because some
+    /// damage to a plan only shows when it is used.
     pub fn from_bytes(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
         let damaged = |reason: Message| {
             let problem =
@@ -282,8 +282,8 @@ impl SavedModel {
         Ok(SavedModel { description, models })
     }
 
-    /// Returns the log ratio of every row of these columns, averaged over the folds' models. None of them
-    /// was trained on new rows.
+    /// Returns the log ratio of every row of these columns, averaged over the folds' models. None
+    /// of them was trained on new rows.
     pub fn log_ratios(&self, x: &[Column], y: &[Column], threads: usize) -> Vec<f64> {
         let rows: Vec<u32> = (0..x.first().map_or(0, Column::len) as u32).collect();
         let estimator = self.description.plan.method.estimator();

@@ -187,8 +187,8 @@ fn entropy(columns: &[Column], rows: usize) -> Option<f64> {
     Some(counts.values().map(|count| -count / n * (count / n).ln()).sum())
 }
 
-/// Returns the discrete side with the smaller entropy, which bounds the mutual information, and this
-/// entropy; `None` if neither side is discrete.
+/// Returns the discrete side with the smaller entropy, which bounds the mutual information, and
+/// this entropy; `None` if neither side is discrete.
 pub(super) fn entropy_bound(
     x: &[Column],
     y: &[Column],

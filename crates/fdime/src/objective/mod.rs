@@ -188,8 +188,8 @@ impl Estimator {
         }
     }
 
-    /// Returns the value of a new objective on the scores of one batch, and its gradient in the same
-    /// shape.
+    /// Returns the value of a new objective on the scores of one batch, and its gradient in the
+    /// same shape.
     pub fn value_and_gradient(&self, scores: &ScoreBlock) -> (f64, ScoreBlock) {
         let counts = Scores(std::slice::from_ref(scores)).counts();
         value_and_gradient(&mut *self.objective(counts), scores)

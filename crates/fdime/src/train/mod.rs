@@ -1,8 +1,8 @@
 //! Training: what is trained, on which samples, and what is recorded.
 //!
 //! A [`Training`] says what is trained, a [`BatchSource`] where its samples come from. The
-//! [`Trainer`] has the only training loop; an [`Observer`] follows it. A [`RunPlan`] is a training on
-//! the fresh samples of a scenario.
+//! [`Trainer`] has the only training loop; an [`Observer`] follows it. A [`RunPlan`] is a training
+//! on the fresh samples of a scenario.
 
 mod learner;
 mod observer;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A training on a staircase, as plain data. Written to a file and run again, it gives the same
 /// numbers with any number of threads. On another kind of processor results agree only to rounding,
-/// which training amplifies, because vector units sum in another order; a GPU also draws other random
-/// numbers.
+/// which training amplifies, because vector units sum in another order; a GPU also draws other
+/// random numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunPlan {
@@ -62,8 +62,8 @@ impl Schedule {
 }
 
 impl RunPlan {
-    /// The paper's settings: batches of 64, 4000 iterations at each of the scenario's levels, Adam with
-    /// a learning rate of 5e-4, and the critic's default pairing.
+    /// The paper's settings: batches of 64, 4000 iterations at each of the scenario's levels, Adam
+    /// with a learning rate of 5e-4, and the critic's default pairing.
     pub fn new(
         scenario: ScenarioPlan,
         estimator: impl Into<AnyEstimator>,

@@ -48,8 +48,8 @@ pub struct HeldOut<'a> {
 /// Rows drawn from one random stream. It fixes what is sampled, so changing it changes results.
 const SAMPLE_BLOCK: usize = 32;
 
-/// Fills a batch with fresh samples. Every block of rows has its own random stream, so threads do not
-/// change what is drawn.
+/// Fills a batch with fresh samples. Every block of rows has its own random stream, so threads do
+/// not change what is drawn.
 fn fill_with_samples(
     source: &(impl PairSource + ?Sized),
     seed: u64,

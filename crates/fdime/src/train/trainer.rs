@@ -51,8 +51,8 @@ impl Trainer {
     }
 
     /// Makes one step: draws a batch, computes the objective and its gradient, and updates the
-    /// parameters. Returns the objective and the estimate from before the update. If the objective is
-    /// not finite, the parameters stay as they are.
+    /// parameters. Returns the objective and the estimate from before the update. If the objective
+    /// is not finite, the parameters stay as they are.
     pub fn step(&mut self, batches: &mut dyn Batches) -> Result<(f64, Nats)> {
         let (seed, step) = (self.training.seed, self.iteration as u64);
         batches.fill(seed, step, &mut self.batch, &mut self.workers);

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Everything about a training except the source of its samples.
 ///
-/// In JSON its fields stand side by side: `estimator`, `critic` and `pairing` of a critic, or `njee`,
-/// then `batch`, `optimizer` and `seed`.
+/// In JSON its fields stand side by side: `estimator`, `critic` and `pairing` of a critic, or
+/// `njee`, then `batch`, `optimizer` and `seed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "TrainingFile", into = "TrainingFile")]
 pub struct Training {

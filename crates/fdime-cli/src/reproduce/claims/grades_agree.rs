@@ -2,7 +2,8 @@ use super::{Claim, Evidence, Verdict};
 use crate::reproduce::summary::agreement;
 use serde::Deserialize;
 
-/// The computed grade differs from the paper's by at most one step in at least a share of the cells.
+/// The computed grade differs from the paper's by at most one step in at least a share of the
+/// cells.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GradesAgree {

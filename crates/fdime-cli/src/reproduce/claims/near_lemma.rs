@@ -2,8 +2,8 @@ use super::{Claim, EstimatorNames, Evidence, Fact, Verdict};
 use crate::reproduce::results::ROUNDING;
 use serde::Deserialize;
 
-/// Returns the variance of Lemma 4.2 for d pairs of Gaussians with equal correlation and the optimal
-/// ratio: d (1 - e^(-2 I/d)) / N.
+/// Returns the variance of Lemma 4.2 for d pairs of Gaussians with equal correlation and the
+/// optimal ratio: d (1 - e^(-2 I/d)) / N.
 pub fn lemma_variance(true_mi: f64, dim: usize, batch: usize) -> f64 {
     let d = dim as f64;
     d * -(-2.0 * true_mi / d).exp_m1() / batch as f64

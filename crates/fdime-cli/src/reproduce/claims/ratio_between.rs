@@ -3,7 +3,8 @@ use crate::reproduce::consistency::View;
 use crate::reproduce::results::Ratios;
 use serde::Deserialize;
 
-/// The ratio, averaged over the numbers of visible rows from `from_rows` on, is between two numbers.
+/// The ratio, averaged over the numbers of visible rows from `from_rows` on, is between two
+/// numbers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RatioBetween {

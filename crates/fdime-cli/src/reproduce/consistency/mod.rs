@@ -1,5 +1,5 @@
-//! Self-consistency on images, whose mutual information is not known. Y is the top t rows of an image X,
-//! and an estimate I should satisfy
+//! Self-consistency on images, whose mutual information is not known. Y is the top t rows of an
+//! image X, and an estimate I should satisfy
 //!
 //! - baseline: I(X; Y) / I(X; X) rises from 0 to 1 with t,
 //! - data processing: I([X, X]; [Y, h(Y)]) / I(X; Y) = 1, where h hides further rows,
@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// Six images that differ in every row: I(X; Y) = ln 6 as soon as a row is seen, twice that for a
-    /// pair, and nothing when no row is seen.
+    /// Six images that differ in every row: I(X; Y) = ln 6 as soon as a row is seen, twice that for
+    /// a pair, and nothing when no row is seen.
     #[test]
     fn mutual_information_of_a_handful_of_images() {
         let images = images();

@@ -44,8 +44,8 @@ impl fmt::Display for View {
     }
 }
 
-/// Pairs of whole and partly hidden images with pixels between 0 and 1. The channels of a pixel are side
-/// by side, as the conv critic expects.
+/// Pairs of whole and partly hidden images with pixels between 0 and 1. The channels of a pixel are
+/// side by side, as the conv critic expects.
 pub struct ImagePairs<'a> {
     /// The images to draw from.
     pub images: &'a Images,

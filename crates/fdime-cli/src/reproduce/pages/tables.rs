@@ -53,8 +53,8 @@ impl Page<'_> {
         tables
     }
 
-    /// Returns our values with the paper's in parentheses, one estimator in each row; `None` if none
-    /// of the paper's estimators was run.
+    /// Returns our values with the paper's in parentheses, one estimator in each row; `None` if
+    /// none of the paper's estimators was run.
     fn beside_the_paper(&self, statistic: Statistic) -> Option<Table> {
         let mut levels: Vec<f64> = self.cells.iter().map(|cell| cell.true_mi).collect();
         levels.sort_by(f64::total_cmp);
@@ -80,8 +80,8 @@ impl Page<'_> {
         })
     }
 
-    /// Returns our value and the paper's for the setting of a cell at a level, marked with * if they
-    /// differ; empty if the paper has no value there.
+    /// Returns our value and the paper's for the setting of a cell at a level, marked with * if
+    /// they differ; empty if the paper has no value there.
     fn comparison(&self, first: &Cell, level: f64) -> String {
         let paper = self.cells.iter().find(|cell| {
             cell.statistic == first.statistic && same_setting(cell, first) && cell.true_mi == level

@@ -19,7 +19,8 @@ use std::{fmt, str::FromStr};
 
 /// A model in training.
 pub(super) trait Learner: Send {
-    /// Computes the objective on a batch and its gradient. Returns the objective, which is maximised.
+    /// Computes the objective on a batch and its gradient. Returns the objective, which is
+    /// maximised.
     fn pass(&mut self, batch: &Batch, workers: &mut Workers) -> f64;
 
     /// Returns the estimate of the mutual information from the batch of the last pass.
@@ -48,8 +49,8 @@ pub enum LearnerPlan {
 }
 
 impl LearnerPlan {
-    /// Returns the learner of an estimator: a critic with its default pairing, or NJEE's classifiers
-    /// with the hidden layers of `critic`.
+    /// Returns the learner of an estimator: a critic with its default pairing, or NJEE's
+    /// classifiers with the hidden layers of `critic`.
     pub fn new(estimator: &AnyEstimator, critic: &CriticPlan) -> Self {
         Self::with_pairing(estimator, critic, critic.kind.default_pairing())
     }

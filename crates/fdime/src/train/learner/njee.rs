@@ -4,9 +4,9 @@
 //!                  - sum over m = 1..d of CE(X_m | Y, X_1..X_{m-1})
 //!
 //! Within a batch, every component of x is cut into N - 1 equiprobable bins, which the classifiers
-//! predict; CE is their cross-entropy, and H(X_1) the plug-in entropy of the bins with the correction of
-//! Miller and Madow. The 2d - 1 classifiers share no parameters, so training them together on the sum of
-//! their log-likelihoods trains each on its own.
+//! predict; CE is their cross-entropy, and H(X_1) the plug-in entropy of the bins with the
+//! correction of Miller and Madow. The 2d - 1 classifiers share no parameters, so training them
+//! together on the sum of their log-likelihoods trains each on its own.
 
 use super::Learner;
 use crate::critic::{Batch, CHUNK, GradientParts, check_hidden};
