@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that is not known.
+    /// An unknown name.
     UnknownName {
         /// The parameter that takes such a name.
         parameter: Parameter,
@@ -24,10 +24,10 @@ pub enum Error {
         parameter: Parameter,
         /// The value that was given.
         value: String,
-        /// What is valid.
+        /// A description of the valid values.
         expected: Message,
     },
-    /// Two choices that are valid each, but not together.
+    /// Two choices that are each valid, but not together.
     Incompatible {
         /// The parameter to change.
         parameter: Parameter,
@@ -55,7 +55,7 @@ pub enum Error {
         /// What is wrong with them.
         problem: String,
     },
-    /// A GPU that is missing, lacks a library, or failed.
+    /// A GPU that is missing, has no driver or library, or failed.
     Device {
         /// What is wrong, and what to do.
         reason: Message,

@@ -1,5 +1,5 @@
-//! Finished work on disk, one JSON line for each entry, appended when it finishes. A kill loses
-//! only what was still running, and the same work need not be done again.
+//! Journals of finished work on disk: one line of JSON for each entry, appended when it finishes.
+//! If the process is killed, only unfinished work is lost, and finished work is not repeated.
 
 use crate::error::{Result, not_writable, write_error};
 use serde::{Serialize, de::DeserializeOwned};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// One line of a journal.
 pub trait Entry: Serialize + DeserializeOwned {
-    /// What the entry is found by, such as the plan of a run.
+    /// The key by which the entry is found, such as the plan of a run.
     type Key: Serialize;
 
-    /// The text that every line starts with. A last line that starts so but is not complete was cut
-    /// off by a kill.
+    /// The text that every line starts with. An incomplete last line with this start was cut off
+    /// when the process was killed.
     const LINE_START: &'static str;
 
     /// Returns the key of this entry.
@@ -25,7 +25,7 @@ pub trait Entry: Serialize + DeserializeOwned {
 pub struct Journal<E> {
     path: PathBuf,
     file: File,
-    /// Bytes up to the end of the last complete line.
+    /// The number of bytes up to the end of the last complete line.
     length: u64,
     entries: HashMap<String, Vec<E>>,
 }
@@ -92,7 +92,7 @@ impl<E: Entry> Journal<E> {
                             return self.append_line("");
                         }
                     }
-                    // The last line was being written at a kill.
+                    // The process was killed while it wrote the last line.
                     Err(_) if !complete && line.starts_with(E::LINE_START) => break,
                     Err(error) => {
                         let reason = format!("line {number} is not an entry of a journal: {error}");
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(Journal::<Square>::open_with_heading(&path, &"first").unwrap().len(), 1);
         let error = Journal::<Square>::open_with_heading(&path, &"second").err().unwrap();
         assert!(error.to_string().contains("other settings"), "{error}");
-        // A kill while the heading was written.
+        // The process was killed while it wrote the heading.
         cut(&path, 3);
         assert!(Journal::<Square>::open_with_heading(&path, &"first").unwrap().is_empty());
     }

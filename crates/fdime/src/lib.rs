@@ -15,8 +15,8 @@
 //! # Ok::<(), fdime::Error>(())
 //! ```
 //!
-//! [`MutualInformation::in_file`] reads CSV, Parquet, Arrow and NumPy files; [`estimate`] has
-//! everything behind it.
+//! [`MutualInformation::in_file`] reads CSV, Parquet, Arrow and NumPy files; [`estimate`] contains
+//! the implementation and all settings.
 //!
 //! Estimators are studied on distributions with known mutual information. A [`RunPlan`] is a
 //! training on a staircase of levels, as plain data; an [`Engine`] executes it to a [`Trace`]; a
@@ -49,7 +49,7 @@
 //! `parquet`, `arrow` and `npz` read those files, `cuda` trains on NVIDIA GPUs, `custom-f` reads
 //! divergences from formulas; all are on by default. `ndarray` takes samples from array views.
 
-// Some internal functions are called by optional features only.
+// Some internal functions are only called by optional features.
 #![cfg_attr(
     not(all(feature = "arrow", feature = "cuda", feature = "npz", feature = "parquet")),
     allow(dead_code)

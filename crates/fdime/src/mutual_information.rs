@@ -1,4 +1,4 @@
-//! The front door: mutual information between two groups of columns in one expression.
+//! The simplest interface: mutual information between two groups of columns in one expression.
 
 use crate::data::{Column, PairTable, Reading, Values, load_pairs};
 use crate::engine::{CpuEngine, Engine};
@@ -107,7 +107,7 @@ impl<'a> MutualInformation<'a> {
         self
     }
 
-    /// Reports progress, and ends the estimate when that asks to.
+    /// Reports progress to `progress`, which can end the estimate.
     pub fn progress(mut self, progress: &'a dyn Progress) -> Self {
         self.progress = progress;
         self
@@ -126,8 +126,8 @@ impl<'a> MutualInformation<'a> {
     /// Estimates on the processor's cores.
     ///
     /// # Errors
-    /// If a column is empty, has missing values or another length than the others, or if the plan
-    /// cannot be run on so many rows.
+    /// If a column is empty, has missing values or a different length from the others, or if the
+    /// plan cannot be run on this number of rows.
     pub fn run(&self) -> Result<Estimate> {
         self.run_on(&CpuEngine::new(self.threads))
     }
@@ -167,7 +167,7 @@ impl From<PairTable> for MutualInformation<'_> {
     }
 }
 
-/// Something that can be one side of an estimate.
+/// Data that can be one side of an estimate.
 pub trait IntoColumns {
     /// Returns the columns. Those without a name are called `side`, or `side` and a number from 1.
     fn into_columns(self, side: &str) -> Vec<Column>;

@@ -41,7 +41,7 @@ pub fn ksg(
     Ok(blocks.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Points that a thread takes at a time.
+/// The number of points that a thread processes at a time.
 const BLOCK: usize = 256;
 
 /// The maximum number of points in a leaf.

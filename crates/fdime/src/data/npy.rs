@@ -268,7 +268,7 @@ impl Header {
         let mut start = [0; 8];
         reader.read_exact(&mut start).map_err(Problem::damage)?;
         if !start.starts_with(b"\x93NUMPY") {
-            return Err(Problem::damage("it does not begin as NumPy arrays do"));
+            return Err(Problem::damage("it does not start like a NumPy array"));
         }
         let mut size = [0; 4];
         let size_width = match start[6] {

@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn text_where_numbers_are_demanded_is_refused() {
+    fn text_in_a_numeric_column_is_refused() {
         let refused = mixed().load_as("w", "a", None, Some("w"), MissingRows::Drop);
         assert!(refusal(refused).contains("column 'w' has to be numbers, but row 5 is 'four'"));
         let both = mixed().load_as("w", "a", Some("w"), Some("w"), MissingRows::Drop);

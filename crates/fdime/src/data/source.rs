@@ -105,12 +105,12 @@ impl Source {
                 return Err(self.fault("it is UTF-16 text; save it as UTF-8"));
             }
             _ => match self.extension.as_str() {
-                "parquet" => return Err(self.fault("it does not begin as Parquet files do")),
+                "parquet" => return Err(self.fault("it does not start like a Parquet file")),
                 "arrow" | "feather" | "ipc" => {
-                    return Err(self.fault("it does not begin as Arrow files do"));
+                    return Err(self.fault("it does not start like an Arrow file"));
                 }
-                "npy" => return Err(self.fault("it does not begin as NPY files do")),
-                "npz" => return Err(self.fault("it does not begin as NPZ files do")),
+                "npy" => return Err(self.fault("it does not start like an NPY file")),
+                "npz" => return Err(self.fault("it does not start like an NPZ file")),
                 "arrows" => Format::ArrowStream,
                 _ => Format::Text,
             },
@@ -294,7 +294,7 @@ mod tests {
             (".", "it is a folder"),
             ("empty.csv", "it is empty"),
             ("cut.gz", "the gzip data is truncated"),
-            ("a.parquet", "does not begin as Parquet files do"),
+            ("a.parquet", "does not start like a Parquet file"),
             ("utf16.csv", "save it as UTF-8"),
         ] {
             let path = place(name);

@@ -34,7 +34,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Every precision.
+    /// All precisions.
     pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
 
     /// Returns the name, as users write it.

@@ -17,16 +17,15 @@ use std::{fmt, str::FromStr};
 /// A training with the source of its samples.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
-    /// What is trained.
+    /// The training.
     pub training: &'a Training,
-    /// Where the samples come from.
+    /// The source of the samples.
     pub source: &'a dyn BatchSource,
     /// The number of steps.
     pub steps: usize,
 }
 
-/// Something that executes trainings. It gets all of them together, so that it can run many at a
-/// time.
+/// An executor of trainings. It gets all of them together, so that it can run many at a time.
 pub trait Engine: Sync {
     /// Returns the device that would execute a task. Results repeat to the bit on the same device.
     fn device(&self, task: &Task) -> Device;
@@ -105,7 +104,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// Every choice.
+    /// All choices.
     pub const ALL: [DeviceChoice; 3] = [DeviceChoice::Auto, DeviceChoice::Cpu, DeviceChoice::Cuda];
 
     /// Returns the name that users write.
@@ -117,9 +116,9 @@ impl DeviceChoice {
         }
     }
 
-    /// Returns an engine on this device. `notice` receives what the user should know, such as why
-    /// the processor is used. Kernels for `activation` are compiled now, so that a missing compiler
-    /// is found before anything runs.
+    /// Returns an engine on this device. `notice` receives messages for the user, such as why the
+    /// processor is used. Kernels for `activation` are compiled here, so that a missing compiler is
+    /// detected before anything runs.
     pub fn engine(
         self,
         precision: Option<Precision>,

@@ -23,18 +23,20 @@ use crate::train::{Checkpoint, Ending, Observer, StepRecord, Training};
 use rand::seq::{IndexedRandom, SliceRandom};
 use std::ops::{ControlFlow, Range};
 
-/// Test rows over all folds whose pairs give the null distribution and the partition function.
+/// The maximum number of test rows, over all folds, whose pairs are used for the null distribution
+/// and the partition function.
 const MAX_NULL_ROWS: usize = 20_000;
 
-/// Rows that the InfoNCE readout compares with each other. It never exceeds the logarithm of this.
+/// The number of rows that the InfoNCE readout compares with each other. The readout is at most the
+/// logarithm of this number.
 const INFO_NCE_BLOCK: usize = 128;
 
-/// Limits on the rows that a critic is trained on and validated on. Training sees a row only a few
-/// times, and inputs take memory. All rows are scored.
+/// The maximum numbers of rows that a critic is trained and validated on. Training uses a row only
+/// a few times, and inputs take memory. All rows are scored.
 const MAX_TRAINING_ROWS: usize = 200_000;
 const MAX_VALIDATION_ROWS: usize = 20_000;
 
-/// Training rows that are scored to compare them with the test rows.
+/// The maximum number of training rows that are scored for a comparison with the test rows.
 const MAX_SCORED_TRAINING_ROWS: usize = 4_000;
 
 /// Columns of x and y with equal numbers of rows.
@@ -97,7 +99,7 @@ fn read(readout: Readout, joint: &[f32], null: &PairedNull) -> f64 {
     readout.read(Link::Identity, Scores(&[block])).0
 }
 
-/// The place of a training: its fold and its recipe.
+/// A training, identified by its fold and its recipe.
 #[derive(Clone, Copy)]
 struct Job {
     fold: usize,
@@ -213,18 +215,18 @@ impl Work<'_> {
         let mut candidates: Vec<FoldCandidates> =
             (0..all_folds).map(|_| (0..finalists).map(|_| None).collect()).collect();
         for (job, candidate) in raced.into_iter().chain(later) {
-            if let Some(place) = chosen.iter().position(|&recipe| recipe == job.recipe) {
-                candidates[job.fold][place] = candidate;
+            if let Some(index) = chosen.iter().position(|&recipe| recipe == job.recipe) {
+                candidates[job.fold][index] = candidate;
             }
         }
         if candidates.iter().any(|fold| fold.iter().all(Option::is_none)) {
             return Err(Error::Diverged { estimator: self.estimator.to_string() });
         }
         let race = if race_folds == 0 { Vec::new() } else { standing };
-        let race = race.into_iter().enumerate().map(|(place, (recipe, validation))| RaceEntry {
+        let race = race.into_iter().enumerate().map(|(rank, (recipe, validation))| RaceEntry {
             recipe: self.recipes[recipe].name.clone(),
             validation,
-            chosen: place < finalists,
+            chosen: rank < finalists,
         });
         Ok((candidates, race.collect()))
     }
@@ -367,14 +369,14 @@ impl Work<'_> {
         candidates: &[(&Candidate, f64)],
     ) -> Result<FoldRatios> {
         let Table { x, y, rows } = self.table;
-        // Inputs are computed for the rows that are needed; pairs refer to places among them.
+        // Inputs are computed only for the rows that are needed; pairs hold positions among them.
         let used = [fold.test.as_slice(), train].concat();
-        let mut place = vec![0u32; rows];
+        let mut position = vec![0u32; rows];
         for (at, &row) in (0u32..).zip(&used) {
-            place[row as usize] = at;
+            position[row as usize] = at;
         }
         let joint = (0..used.len() as u32).map(|at| (at, at));
-        let null = null_pairs.iter().map(|&(i, j)| (place[i as usize], place[j as usize]));
+        let null = null_pairs.iter().map(|&(i, j)| (position[i as usize], position[j as usize]));
         let pairs: Vec<(u32, u32)> = joint.chain(null).collect();
 
         let mut sums = FoldRatios {
@@ -433,9 +435,9 @@ impl Work<'_> {
         if let Some(gaussian) = gaussian {
             let reference = gaussian.reference(x, y, &fold.test);
             // Test rows are in ascending order.
-            let place = |row: u32| fold.test.partition_point(|other| *other < row);
+            let position = |row: u32| fold.test.partition_point(|other| *other < row);
             if reference.width > 0 {
-                let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(place(i), place(j));
+                let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(position(i), position(j));
                 null.ties = null.pairs.iter().map(ratio).collect();
             }
         }

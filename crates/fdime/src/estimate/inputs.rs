@@ -7,15 +7,16 @@ use crate::critic::{Inputs, Reference};
 use crate::data::Column;
 use serde::{Deserialize, Serialize};
 
-/// More rows would not make quantiles and correlations noticeably more precise.
+/// The maximum number of rows that maps are fitted to. More rows would not make quantiles and
+/// correlations noticeably more precise.
 const MAX_ROWS_TO_FIT: usize = 100_000;
 
 /// The maps of both sides, fitted on training rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputMap {
-    /// Of x.
+    /// The map of x.
     pub x: SideScaler,
-    /// Of y.
+    /// The map of y.
     pub y: SideScaler,
     /// The log ratio that the critic starts from.
     pub reference: Option<GaussianReference>,
@@ -73,11 +74,11 @@ impl InputMap {
         (self.x.width(), self.y.width())
     }
 
-    /// Returns whether every map can be used as it is.
-    pub(super) fn is_sound(&self) -> bool {
+    /// Returns whether the parameters of all maps are valid.
+    pub(super) fn is_valid(&self) -> bool {
         let reference = self.reference.as_ref();
         let sides = reference.into_iter().flat_map(|gaussian| [&gaussian.x, &gaussian.y]);
-        sides.chain([&self.x, &self.y]).all(SideScaler::is_sound)
+        sides.chain([&self.x, &self.y]).all(SideScaler::is_valid)
     }
 
     /// Fits the maps of a recipe to these rows.

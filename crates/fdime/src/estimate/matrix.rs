@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 /// The estimate of one pair of columns or groups of columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairEstimate {
-    /// The name of the first.
+    /// The name of the first column or group.
     pub x: String,
-    /// The name of the second.
+    /// The name of the second column or group.
     pub y: String,
     /// The estimate; `None` if there is a problem.
     pub mi_nats: Option<f64>,
-    /// The low end of its interval.
+    /// The lower end of its interval.
     pub ci_low: Option<f64>,
-    /// The high end of its interval.
+    /// The upper end of its interval.
     pub ci_high: Option<f64>,
     /// The p-value of the test of independence.
     pub p_value: Option<f64>,
@@ -30,7 +30,7 @@ pub struct PairEstimate {
     pub p_adjusted: Option<f64>,
     /// The number of rows in which both have values.
     pub n_rows: usize,
-    /// The reliability by the verdict.
+    /// The reliability according to the verdict.
     pub reliability: Option<String>,
     /// Why there is no estimate.
     pub problem: Option<String>,
@@ -40,7 +40,7 @@ impl PairEstimate {
     /// Estimates a pair of named groups of columns. A problem with the pair is part of the result,
     /// because it must not end the estimates of other pairs; it names parameters in the words of
     /// `wording`. The only error is an interruption.
-    #[expect(clippy::too_many_arguments, reason = "a pair, its settings and its surroundings")]
+    #[expect(clippy::too_many_arguments, reason = "two groups, the settings and the engine")]
     pub fn new(
         frame: &Frame,
         (x_name, x): (&str, &[usize]),
@@ -90,10 +90,10 @@ impl PairEstimate {
     }
 }
 
-/// A finished pair of a matrix, by the places of its two columns or groups.
+/// A finished pair of a matrix, identified by the positions of its two columns or groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairRecord {
-    /// The places of the two.
+    /// The positions of the two.
     pub pair: (usize, usize),
     /// The estimate.
     pub found: PairEstimate,
@@ -111,7 +111,7 @@ impl Entry for PairRecord {
 /// The pairs of a matrix that are finished, behind a [`MatrixHeading`].
 pub type MatrixJournal = Journal<PairRecord>;
 
-/// Everything that decides the numbers of a matrix. A journal is continued only by the same matrix.
+/// Everything that determines the numbers of a matrix. Only the same matrix continues a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MatrixHeading {
     /// The names of what is compared, and the columns of each.

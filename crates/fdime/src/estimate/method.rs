@@ -1,4 +1,4 @@
-//! The ways to estimate from finite data.
+//! Methods of estimation from finite data.
 
 use crate::divergence::Divergence;
 use crate::error::{Error, Result, invalid, unknown_name};
@@ -9,7 +9,7 @@ use crate::train::AnyEstimator;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// A way to estimate mutual information from finite data.
+/// A method of estimating mutual information from finite data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -59,7 +59,7 @@ impl Method {
         ("ksg", "nearest neighbours (KSG), maximum norm"),
     ];
 
-    /// Returns whether it uses numbers only and ignores categories.
+    /// Returns whether the method uses only numbers and ignores categories.
     pub(super) fn needs_numbers(&self) -> bool {
         matches!(self, Method::GaussianCopula | Method::Cca | Method::Ksg)
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_what_its_name_says() {
+    fn names_determine_methods() {
         let kl: Estimator = "kl-dime".parse().unwrap();
         let method = Method::Critic(kl.clone().try_into().unwrap());
         assert_eq!(method, "kl-dime".parse().unwrap());

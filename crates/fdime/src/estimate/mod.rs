@@ -1,10 +1,10 @@
 //! Mutual information from finite data, with an interval, a test of independence and a verdict.
 //!
-//! Rows are split into folds. For each fold, critics are trained on most of the other rows, and the
-//! rest of these decides which parameters are kept. The fold's own rows, which the critics have not
-//! seen, are then scored; the mean of their log ratios is the estimate. The critics are chosen for
-//! each data set from a portfolio of [`CriticRecipe`]s by the objective on rows held out from
-//! training.
+//! Rows are split into folds. For each fold, critics are trained on most of the other rows; the
+//! rest of those rows determines which parameters are kept. The fold's own rows, which the critics
+//! have not seen, are then scored; the mean of their log ratios is the estimate. The critics are
+//! chosen for each data set from a portfolio of [`CriticRecipe`]s by the objective on rows held out
+//! from training.
 
 mod combine;
 mod crossfit;
@@ -59,7 +59,7 @@ const KSG_NEIGHBOUR: usize = 3;
 const MAX_KSG_ROWS: usize = 5_000;
 const MAX_KSG_COLUMNS: usize = 6;
 
-/// The most rows that the classical cross-checks use.
+/// The maximum number of rows that the classical cross-checks use.
 const MAX_BASELINE_ROWS: usize = 50_000;
 
 /// The 97.5% point of the normal distribution.
@@ -152,21 +152,21 @@ struct Uncertainty {
     spread: f64,
     /// The difference between the training rows' mean log ratio and that of held-out rows.
     gap: f64,
-    /// The information that cannot be told from chance.
+    /// The amount of information that cannot be distinguished from chance.
     undetectable: f64,
     /// The smaller entropy of x and y if they are discrete, otherwise infinite.
     upper_limit: f64,
 }
 
-/// The share of the information that good critics may miss without any sign of it.
+/// The share of the information that good critics may miss without a warning.
 const UNSEEN_SHARE: f64 = 0.05;
 
 impl Uncertainty {
     /// Returns the interval, limited to between 0 and the upper limit like the estimate. Critics
     /// can miss dependence, but they rarely find any that is not there in rows they have not seen.
     /// So what cannot be measured extends the interval upwards: the gap to the training rows (the
-    /// truth lies between the two), a share of the estimate, and what is too weak to be told from
-    /// chance.
+    /// truth is between the two), a share of the estimate, and the amount that cannot be
+    /// distinguished from chance.
     fn interval(&self, mi: f64) -> (Nats, Nats) {
         let chance = self.standard_error.powi(2) + self.spread.powi(2);
         let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
@@ -177,9 +177,9 @@ impl Uncertainty {
     }
 }
 
-/// Returns roughly the most information that independent data appear to have. For linear dependence
-/// between p and q numbers, 2 n I is chi-squared with p q degrees of freedom; this is its mean plus
-/// two standard deviations.
+/// Returns roughly the largest amount of information that independent data appear to have. For
+/// linear dependence between p and q numbers, 2 n I is chi-squared with p q degrees of freedom;
+/// this is its mean plus two standard deviations.
 fn undetectable(table: Table) -> f64 {
     let freedom = table.degrees_of_freedom();
     (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
@@ -256,7 +256,7 @@ fn baselines(table: Table, threads: usize) -> Baselines {
     let neighbours = use_ksg.then(|| {
         let [(x, _), (y, _)] = normal_scores(table, MAX_KSG_ROWS);
         let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
-        // Few enough rows to finish without checking for an interruption.
+        // There are few enough rows to finish without checking for an interruption.
         ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &|| Ok(())).map(|local| ksg_mean(&local))
     });
     let ksg_nats = neighbours.and_then(Result::ok);
@@ -274,7 +274,7 @@ fn ksg_mean(local: &[f64]) -> f64 {
     local.iter().sum::<f64>() / local.len().max(1) as f64
 }
 
-/// Returns whether some column is a number.
+/// Returns whether any column is continuous.
 fn has_numbers(columns: &[Column]) -> bool {
     columns.iter().any(|column| matches!(column.values, Values::Continuous(_)))
 }

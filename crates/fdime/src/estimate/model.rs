@@ -1,4 +1,4 @@
-//! Trained models, which give pairs of rows a log density ratio.
+//! Trained models, which assign a log density ratio to pairs of rows.
 
 use super::inputs::InputMap;
 use super::recipe::CriticRecipe;
@@ -6,12 +6,12 @@ use crate::critic::{Inputs, PairScorer};
 use crate::data::Column;
 use crate::objective::Estimator;
 
-/// A trained critic with the maps that make its inputs.
+/// A trained critic with the maps that compute its inputs.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// How it was trained.
+    /// The recipe that it was trained with.
     pub recipe: CriticRecipe,
-    /// Turns columns into inputs.
+    /// The maps from columns to inputs.
     pub map: InputMap,
     /// The network's parameters.
     pub parameters: Vec<f32>,
@@ -24,9 +24,9 @@ pub struct Member {
 pub struct FoldModel {
     /// The critics.
     pub members: Vec<Member>,
-    /// Makes the mean log ratio of the fold's test rows equal to the estimator's readout; 0 for
-    /// f-DIME. MINE, SMILE and CPC learn the log ratio only up to a constant, which differs between
-    /// folds.
+    /// The offset that makes the mean log ratio of the fold's test rows equal to the estimator's
+    /// readout; 0 for f-DIME. MINE, SMILE and CPC learn the log ratio only up to a constant, which
+    /// differs between folds.
     pub offset: f64,
 }
 

@@ -37,7 +37,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adjusting_keeps_the_order_and_never_helps(p in prop::collection::vec(0.0..=1.0f64, 1..50)) {
+        fn adjusted_values_keep_the_order_and_are_not_smaller(
+            p in prop::collection::vec(0.0..=1.0f64, 1..50),
+        ) {
             let given: Vec<Option<f64>> = p.iter().copied().map(Some).collect();
             let adjusted: Vec<f64> = benjamini_hochberg(&given).into_iter().flatten().collect();
             for i in 0..p.len() {

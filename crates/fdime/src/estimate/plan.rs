@@ -22,7 +22,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// Every effort.
+    /// All efforts.
     pub const ALL: [Effort; 3] = [Effort::Quick, Effort::Default, Effort::Max];
 
     /// Returns the name that users write.
@@ -110,7 +110,7 @@ impl EstimatePlan {
                 parameter: Parameter::Estimator,
                 value: self.method.to_string(),
                 other: "these recipes".into(),
-                reason: "it trains nothing and has one recipe of its own".into(),
+                reason: "it trains no critics and always uses the same recipe".into(),
             });
         }
         let RowOrder::Series { gap } = self.order else { return Ok(()) };
@@ -131,8 +131,8 @@ impl EstimatePlan {
     }
 }
 
-/// Returns the portfolio of a method that trains nothing; `None` for those that train critics and
-/// for nearest neighbours, which ignore it.
+/// Returns the portfolio of a method that trains no critics; `None` for methods that train critics
+/// and for nearest neighbours, which ignore it.
 fn classical_portfolio(method: &Method) -> Option<Portfolio> {
     match method {
         Method::GaussianCopula => Some(Portfolio::single(CriticRecipe::gaussian_copula())),

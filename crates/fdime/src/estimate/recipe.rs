@@ -1,4 +1,4 @@
-//! How a critic is made, and the portfolios that `auto` chooses from.
+//! Recipes for critics, and the portfolios of recipes that `auto` chooses from.
 
 use super::plan::Effort;
 use super::scaling::{Features, Scaling};
@@ -9,28 +9,29 @@ use crate::pairing::Pairing;
 use crate::train::{CriticLearner, LearnerPlan, LearningRateSchedule, Training};
 use serde::{Deserialize, Serialize};
 
-/// The scale of initial weights after He et al., sqrt(6) times PyTorch's. Steep initial weights
-/// find fine structure.
+/// The scale of initial weights by He et al., sqrt(6) times PyTorch's. Larger initial weights help
+/// a critic to learn fine structure.
 const HE_SCALE: f64 = 2.449_489_743;
 
-/// Rows that an all-pairs objective sees in a step. It takes all their pairs, so they are few.
+/// The number of rows in a step of an all-pairs objective. It is small, because all pairs of these
+/// rows are used.
 const ALL_PAIRS_BATCH: usize = 64;
 
-/// How a critic is trained on finite data, except for its estimator.
+/// The settings with which a critic is trained on finite data, except for its estimator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CriticRecipe {
     /// A short name that identifies it in results.
     pub name: String,
-    /// What the network sees of the columns.
+    /// The inputs of the network, computed from the columns.
     pub features: Features,
     /// The log ratio that the network starts from.
     pub reference: ReferenceKind,
     /// The widths of the hidden layers.
     pub hidden: Vec<usize>,
-    /// Their activation.
+    /// The activation of the hidden layers.
     pub activation: Activation,
-    /// The share of hidden activations dropped while training.
+    /// The share of hidden activations dropped during training.
     pub dropout: f64,
     /// Decoupled weight decay.
     pub decay: f64,
@@ -39,9 +40,9 @@ pub struct CriticRecipe {
     /// The scale of initial weights: see
     /// [`CriticPlan::initial_scale`](crate::CriticPlan::initial_scale).
     pub initial_scale: f64,
-    /// Rows in a training step.
+    /// The number of rows in a training step.
     pub batch: usize,
-    /// Training steps.
+    /// The number of training steps.
     pub steps: usize,
 }
 
@@ -154,9 +155,9 @@ impl CriticRecipe {
 pub struct Portfolio {
     /// The candidates.
     pub recipes: Vec<CriticRecipe>,
-    /// Folds that all candidates run on.
+    /// The number of folds that all candidates run on.
     pub race_folds: usize,
-    /// Candidates that run on all folds.
+    /// The number of candidates that run on all folds.
     pub finalists: usize,
 }
 

@@ -1,4 +1,4 @@
-//! An estimate beside its data and plan, for people and for programs.
+//! The report of an estimate: a summary for people and a record for programs.
 
 use super::plan::EstimatePlan;
 use super::result::{Baselines, Estimate, FoldFigures, RaceEntry};

@@ -28,7 +28,7 @@ pub struct Estimate {
     pub lower_bound: Option<Nats>,
     /// Classical estimates of the same data.
     pub baselines: Baselines,
-    /// How far the estimate can be trusted, and why.
+    /// The reliability of the estimate, and the reasons for it.
     pub verdict: Verdict,
     /// The critics: one model for each fold.
     pub models: Vec<FoldModel>,

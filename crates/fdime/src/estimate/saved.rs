@@ -20,7 +20,7 @@ const CRITICS: &str = "critics.safetensors";
 /// Rows that are scored together.
 const ROWS_PER_BLOCK: usize = 10_000;
 
-/// Trained critics that give new rows a log ratio.
+/// Trained critics that compute the log ratio of new rows.
 #[derive(Clone, Debug)]
 pub struct SavedModel {
     description: Description,
@@ -105,26 +105,26 @@ impl SavedModel {
         }
     }
 
-    /// Returns the columns of x that it needs.
+    /// Returns the columns of x that the critics need.
     pub fn x(&self) -> &[SavedColumn] {
         &self.description.x
     }
 
-    /// Returns the columns of y that it needs.
+    /// Returns the columns of y that the critics need.
     pub fn y(&self) -> &[SavedColumn] {
         &self.description.y
     }
 
-    /// Returns the estimate that it comes from, in nats.
+    /// Returns the estimate that the critics were trained for, in nats.
     pub fn trained_mi_nats(&self) -> f64 {
         self.description.mi_nats
     }
 
-    /// Checks that a folder does not exist or holds an earlier model only.
+    /// Returns an error if the folder exists and holds anything but an earlier model.
     pub fn check_folder(folder: &Path) -> Result<()> {
         let fail = |reason: &str| Err(not_writable(folder, reason));
         if folder.file_name().is_none() {
-            return fail("name a folder of its own for the model");
+            return fail("choose a separate folder for the model");
         }
         if !folder.exists() {
             return crate::data::check_writable(folder);
@@ -148,29 +148,30 @@ impl SavedModel {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let aside = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
+        let temporary =
+            tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
         let (plan, critics) = self.to_bytes().map_err(|reason| not_writable(folder, reason))?;
-        std::fs::write(aside.path().join(PLAN), plan).map_err(io)?;
-        std::fs::write(aside.path().join(CRITICS), critics).map_err(io)?;
+        std::fs::write(temporary.path().join(PLAN), plan).map_err(io)?;
+        std::fs::write(temporary.path().join(CRITICS), critics).map_err(io)?;
         #[cfg(unix)]
         {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            std::fs::set_permissions(aside.path(), mode).map_err(io)?;
+            std::fs::set_permissions(temporary.path(), mode).map_err(io)?;
         }
         // The old model is removed only when the new one is in its place.
         let old = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let set_aside = old.path().join("old");
+        let old_model = old.path().join("old");
         let existed = folder.exists();
         if existed {
-            std::fs::rename(folder, &set_aside).map_err(io)?;
+            std::fs::rename(folder, &old_model).map_err(io)?;
         }
-        let renamed = std::fs::rename(aside.path(), folder);
+        let renamed = std::fs::rename(temporary.path(), folder);
         if renamed.is_err() && existed {
-            std::fs::rename(&set_aside, folder).map_err(io)?;
+            std::fs::rename(&old_model, folder).map_err(io)?;
         }
         renamed.map_err(io)?;
         // The temporary folder is in place now and must not be deleted.
-        let _ = aside.keep();
+        let _ = temporary.keep();
         Ok(())
     }
 
@@ -231,7 +232,7 @@ impl SavedModel {
         let (x, y) = (arbitrary(model.x()), arbitrary(model.y()));
         match without_panic(|| model.log_ratios(&x, &y, 1)).map_err(damaged)?.first() {
             Some(ratio) if ratio.is_finite() => Ok(model),
-            _ => Err(damaged("it gives no number".into())),
+            _ => Err(damaged("its log ratios are not finite".into())),
         }
     }
 
@@ -258,7 +259,7 @@ impl SavedModel {
             let layers: Vec<usize> = [inputs].into_iter().chain(widths).chain([1]).collect();
             let sizes = layers.windows(2).map(|pair| pair[0].checked_add(1)?.checked_mul(pair[1]));
             let expected = sizes.sum::<Option<usize>>();
-            if !saved.map.is_sound() {
+            if !saved.map.is_valid() {
                 return Err(fail(
                     PLAN,
                     format!("the maps of {} are damaged; save the model again", saved.tensor),

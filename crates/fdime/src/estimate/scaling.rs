@@ -95,7 +95,7 @@ impl ColumnScaler {
     }
 
     /// Returns whether the parameters are valid: sorted knots with a score each, positive scales.
-    fn is_sound(&self) -> bool {
+    fn is_valid(&self) -> bool {
         match self {
             ColumnScaler::Scores { values, scores } => {
                 !values.is_empty() && values.len() == scores.len() && values.is_sorted()
@@ -299,8 +299,8 @@ impl SideScaler {
     }
 
     /// Returns whether all parameters are valid; those read from a file may not be.
-    pub(super) fn is_sound(&self) -> bool {
-        self.columns.iter().chain(self.further.iter().flatten()).all(ColumnScaler::is_sound)
+    pub(super) fn is_valid(&self) -> bool {
+        self.columns.iter().chain(self.further.iter().flatten()).all(ColumnScaler::is_valid)
     }
 
     /// Returns the number of inputs.

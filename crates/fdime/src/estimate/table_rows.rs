@@ -8,11 +8,11 @@ use crate::random::{Purpose, stream};
 use crate::train::{BatchSource, Batches, HeldOut};
 use rand::seq::SliceRandom;
 
-/// Rows that a critic is trained on and rows that its parameters are chosen by.
+/// The rows that a critic is trained on, and the rows that its parameters are selected on.
 pub(super) struct TableRows<'a> {
     pub(super) x: &'a [Column],
     pub(super) y: &'a [Column],
-    /// Turns columns into the critic's inputs.
+    /// The maps from columns to the critic's inputs.
     pub(super) map: InputMap,
     pub(super) train: Vec<u32>,
     pub(super) validation: Vec<u32>,
@@ -39,7 +39,7 @@ impl BatchSource for TableRows<'_> {
 struct Epochs {
     inputs: Inputs,
     order: Vec<u32>,
-    /// The place in `order` where the next batch starts.
+    /// The position in `order` where the next batch starts.
     next: usize,
     validation: std::ops::Range<u32>,
 }

@@ -16,7 +16,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reliability {
-    /// Do not rely on it; the reasons say why.
+    /// Do not rely on it; the reasons explain why.
     Doubtful,
     /// Usable, with the reasons in mind.
     Fair,

@@ -19,7 +19,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Every activation.
+    /// All activations.
     pub const ALL: [Activation; 3] = [Activation::Relu, Activation::Elu, Activation::Softplus];
 
     /// Returns the name, as plans and users write it.

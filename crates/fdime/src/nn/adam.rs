@@ -42,14 +42,14 @@ impl AdamPlan {
         }
         for (parameter, beta) in [(Parameter::Beta1, self.beta1), (Parameter::Beta2, self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
-                return Err(invalid(parameter, beta, "a decay lies in [0, 1)"));
+                return Err(invalid(parameter, beta, "a decay is in [0, 1)"));
             }
         }
         if !positive(self.epsilon) {
             return Err(invalid(Parameter::Epsilon, self.epsilon, "epsilon is a positive number"));
         }
         if !(0.0..=1.0).contains(&self.decay) {
-            return Err(invalid(Parameter::Decay, self.decay, "a weight decay lies in [0, 1]"));
+            return Err(invalid(Parameter::Decay, self.decay, "a weight decay is in [0, 1]"));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Training: what is trained, on which samples, and what is recorded.
+//! Training: learners, sources of samples, and the records of a training.
 //!
-//! A [`Training`] says what is trained, a [`BatchSource`] where its samples come from. The
+//! A [`Training`] describes what is trained, a [`BatchSource`] supplies the samples. The
 //! [`Trainer`] has the only training loop; an [`Observer`] follows it. A [`RunPlan`] is a training
 //! on the fresh samples of a scenario.
 

@@ -1,7 +1,7 @@
 use super::{CurvePoint, Outcome, StepRecord};
 use std::ops::ControlFlow;
 
-/// Follows a training. Progress bars, Ctrl-C and logs are observers.
+/// An observer of a training. Progress bars, Ctrl-C and logs are observers.
 pub trait Observer: Send {
     /// Called after every step. `Break` ends the training.
     fn on_step(&mut self, record: &StepRecord) -> ControlFlow<()>;

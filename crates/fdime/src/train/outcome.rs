@@ -32,7 +32,7 @@ pub enum Ending {
 /// A point on a learning curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// Training steps made.
+    /// The number of training steps made.
     pub step: usize,
     /// The mean objective over the training batches since the previous point; `None` at the first.
     pub train: Option<f64>,
@@ -65,7 +65,7 @@ pub struct Outcome {
     pub best: Option<Checkpoint>,
 }
 
-/// Records the steps of a training, passes them to its observer and decides when it is over.
+/// Records the steps of a training, passes them to its observer and determines when it is over.
 pub(crate) struct Recorder<'a> {
     observer: Box<dyn Observer + 'a>,
     outcome: Outcome,
@@ -112,7 +112,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Returns the outcome after showing it to the observer.
+    /// Passes the outcome to the observer and returns it.
     pub(crate) fn finish(mut self, best: Option<Checkpoint>) -> Outcome {
         self.outcome.best = best;
         self.observer.on_end(&self.outcome);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct RunPlan {
     /// The distribution of the samples.
     pub scenario: ScenarioPlan,
-    /// What is trained.
+    /// The training.
     #[serde(flatten)]
     pub training: Training,
     /// The levels and the iterations at each.
@@ -28,11 +28,11 @@ pub struct RunPlan {
 pub struct Schedule {
     /// The levels, in order.
     pub levels: Vec<Level>,
-    /// Iterations at each level.
+    /// The number of iterations at each level.
     pub iterations: usize,
 }
 
-/// A longer run would not fit into a trace.
+/// The maximum number of iterations; the trace of a longer run would not fit into memory.
 const MAX_ITERATIONS: usize = 1_000_000_000;
 
 impl Schedule {
@@ -62,8 +62,8 @@ impl Schedule {
 }
 
 impl RunPlan {
-    /// The paper's settings: batches of 64, 4000 iterations at each of the scenario's levels, Adam
-    /// with a learning rate of 5e-4, and the critic's default pairing.
+    /// Returns a plan with the paper's settings: batches of 64, 4000 iterations at each of the
+    /// scenario's levels, Adam with a learning rate of 5e-4, and the critic's default pairing.
     pub fn new(
         scenario: ScenarioPlan,
         estimator: impl Into<AnyEstimator>,

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A finished run of a plan P with the result R.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoggedRun<P, R> {
-    /// What was run.
+    /// The plan.
     pub plan: P,
     /// The device that executed it. Results differ between devices.
     pub engine: String,

@@ -1,4 +1,4 @@
-//! Where a training's samples come from.
+//! Sources of samples for trainings.
 
 use super::Schedule;
 use crate::critic::{Batch, Inputs};
@@ -9,8 +9,8 @@ use crate::random::{Purpose, stream};
 use crate::scenario::{PairSource, Scenario, ScenarioPlan};
 use std::ops::Range;
 
-/// A source of batches for a training. Anything that pairs can be drawn from (a [`PairSource`]) is
-/// one: every step gets fresh samples.
+/// A source of batches for a training. Every [`PairSource`] is one: each step draws fresh samples
+/// from it.
 pub trait BatchSource: Sync {
     /// Returns the dimensions of x and y.
     fn dims(&self) -> (usize, usize);
@@ -26,12 +26,12 @@ pub trait BatchSource: Sync {
 
 /// The batches of one training.
 pub trait Batches {
-    /// Fills x, y and the reference of `batch` with the samples of a step. What is drawn depends on
+    /// Fills x, y and the reference of `batch` with the samples of a step. The samples depend on
     /// `seed` and `step`, never on the number of threads.
     fn fill(&mut self, seed: u64, step: u64, batch: &mut Batch, workers: &mut Workers);
 
-    /// Returns the rows that are held out from training, on which the objective decides which
-    /// parameters are kept; `None` if samples are always fresh.
+    /// Returns the rows that are held out from training; the parameters with the best objective on
+    /// them are kept. Returns `None` if samples are always fresh.
     fn held_out(&self) -> Option<HeldOut<'_>> {
         None
     }
@@ -41,15 +41,15 @@ pub trait Batches {
 pub struct HeldOut<'a> {
     /// The table that they are part of.
     pub inputs: &'a Inputs,
-    /// Their places in it.
+    /// Their positions in it.
     pub rows: Range<u32>,
 }
 
-/// Rows drawn from one random stream. It fixes what is sampled, so changing it changes results.
+/// The number of rows drawn from one random stream. Changing it changes the samples.
 const SAMPLE_BLOCK: usize = 32;
 
-/// Fills a batch with fresh samples. Every block of rows has its own random stream, so threads do
-/// not change what is drawn.
+/// Fills a batch with fresh samples. Every block of rows has its own random stream, so the samples
+/// do not depend on the number of threads.
 fn fill_with_samples(
     source: &(impl PairSource + ?Sized),
     seed: u64,
@@ -96,7 +96,7 @@ impl Staircase {
     /// Prepares all levels.
     ///
     /// # Errors
-    /// If there is no level, or the scenario has none such.
+    /// If there is no level, or the scenario does not support one of them.
     pub fn new(scenario: &ScenarioPlan, schedule: &Schedule) -> Result<Self> {
         schedule.check()?;
         let levels =

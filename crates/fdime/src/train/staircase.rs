@@ -9,7 +9,7 @@ use crate::pairing::Pairing;
 use crate::scenario::{Level, ScenarioPlan};
 use serde::{Deserialize, Serialize};
 
-/// Runs of several estimators with several seeds and equal settings otherwise.
+/// Runs of several estimators with several seeds; all other settings are equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StaircasePlan {
@@ -19,9 +19,9 @@ pub struct StaircasePlan {
     pub estimators: Vec<AnyEstimator>,
     /// The network.
     pub critic: CriticPlan,
-    /// How marginal pairs are made.
+    /// The pairing that makes marginal pairs.
     pub pairing: Pairing,
-    /// Joint samples in each step.
+    /// The number of joint samples in each step.
     pub batch: usize,
     /// The levels and the iterations at each.
     pub schedule: Schedule,
@@ -50,7 +50,7 @@ const MAX_RUNS: usize = 100_000;
 /// Settings to change in a plan, by the names that users write; `None` changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs, reason = "each is the part of the plan that has its name")]
+#[allow(missing_docs, reason = "each field sets the part of the plan with the same name")]
 pub struct StaircaseOptions {
     pub scenario: Option<String>,
     pub dim: Option<usize>,

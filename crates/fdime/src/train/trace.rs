@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Trace {
     /// The exact mutual information at each level of the schedule.
     pub true_mi: Vec<Nats>,
-    /// The planned iterations at each level.
+    /// The planned number of iterations at each level.
     pub iterations: usize,
     /// The steps made.
     pub steps: Vec<StepRecord>,
@@ -17,7 +17,7 @@ pub struct Trace {
     pub ending: Ending,
 }
 
-/// A trace as logs hold it, without the numbers that follow from a step's place.
+/// A trace as it is written to logs, without numbers that can be computed from the others.
 #[derive(Serialize, Deserialize)]
 struct WrittenTrace {
     true_mi: Vec<Nats>,

@@ -10,10 +10,10 @@ use crate::nn::Adam;
 use crate::parallel::Workers;
 use crate::random::{Purpose, stream};
 
-/// How often the held-out rows are scored during a training.
+/// The number of times that the held-out rows are scored during a training.
 const CHECKS: usize = 12;
 
-/// A training in execution: the learner, the optimizer and the memory of a batch.
+/// A training in execution: the learner, the optimizer and the buffers of a batch.
 pub struct Trainer {
     training: Training,
     learner: Box<dyn Learner>,
@@ -27,7 +27,7 @@ impl Trainer {
     /// Builds the learner for pairs of these dimensions with its initial parameters.
     ///
     /// # Errors
-    /// If the training is not possible as it is.
+    /// If a setting of the training is invalid.
     pub fn new(training: &Training, dims: (usize, usize), threads: usize) -> Result<Self> {
         training.check()?;
         training.learner.check_dims(dims)?;
@@ -101,7 +101,7 @@ impl Trainer {
     }
 }
 
-/// Scores the held-out rows from time to time and keeps the best parameters.
+/// Scores the held-out rows at regular intervals and keeps the best parameters.
 struct Validation {
     steps: usize,
     best: Option<Checkpoint>,
@@ -127,7 +127,7 @@ impl Validation {
             || step == self.steps
     }
 
-    /// Scores the held-out rows, if there are any and it is time to.
+    /// Scores the held-out rows, if there are any and a check is due.
     fn check(
         &mut self,
         step: usize,

@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 
 /// Everything about a training except the source of its samples.
 ///
-/// In JSON its fields stand side by side: `estimator`, `critic` and `pairing` of a critic, or
-/// `njee`, then `batch`, `optimizer` and `seed`.
+/// In JSON all settings are fields of one object: `estimator`, `critic` and `pairing`, or `njee`,
+/// followed by `batch`, `optimizer` and `seed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "TrainingFile", into = "TrainingFile")]
 pub struct Training {
-    /// What is trained.
+    /// The learner.
     pub learner: LearnerPlan,
-    /// Joint samples in each step.
+    /// The number of joint samples in each step.
     pub batch: usize,
     /// The settings of Adam.
     pub optimizer: AdamPlan,
-    /// How the learning rate changes during training.
+    /// The schedule of the learning rate.
     pub learning_rate_schedule: LearningRateSchedule,
     /// The seed of all randomness.
     pub seed: u64,
@@ -30,7 +30,7 @@ pub struct Training {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LearningRateSchedule {
-    /// It stays as it is.
+    /// It is constant.
     #[default]
     Constant,
     /// It rises linearly over the first 5% of the steps and then falls to 0 along half a cosine.
@@ -62,7 +62,8 @@ impl LearningRateSchedule {
 }
 
 impl Training {
-    /// The paper's settings: batches of 64 and Adam with a learning rate of 5e-4.
+    /// Returns a training with the paper's settings: batches of 64 and Adam with a learning rate of
+    /// 5e-4.
     pub fn new(learner: LearnerPlan) -> Self {
         Training {
             learner,
@@ -76,7 +77,7 @@ impl Training {
     /// Checks everything that does not depend on the samples.
     ///
     /// # Errors
-    /// The first setting that cannot be trained with.
+    /// The first invalid setting.
     pub fn check(&self) -> Result<()> {
         if self.batch < 2 {
             let expected = "at least 2 samples are needed to pair x with another y";
@@ -120,7 +121,7 @@ fn available_memory() -> Option<f64> {
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
 }
 
-/// A training as plan files hold it.
+/// A training as it is written in plan files.
 #[derive(Serialize, Deserialize)]
 struct TrainingFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]

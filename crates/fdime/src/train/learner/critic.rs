@@ -11,20 +11,21 @@ use crate::parallel::Workers;
 use crate::scores::ScoreBlock;
 use crate::train::HeldOut;
 
-/// Marginal pairs for every held-out row: more of them make the comparison of steps less noisy.
+/// The number of marginal pairs for each held-out row: more pairs make the comparison of steps less
+/// noisy.
 const HELD_OUT_SHIFTS: usize = 8;
 
-/// Held-out rows that an all-pairs objective compares with each other.
+/// The number of held-out rows that an all-pairs objective compares with each other.
 const HELD_OUT_BLOCK: usize = 64;
 
 /// A critic, the estimator that it is trained with, and its pairing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriticLearner {
-    /// Cost, link and readout.
+    /// The estimator: cost, link and readout.
     pub estimator: Estimator,
     /// The network.
     pub critic: CriticPlan,
-    /// How marginal pairs are made.
+    /// The pairing that makes marginal pairs.
     pub pairing: Pairing,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct CriticInTraining {
     pairing: Pairing,
     plan: CriticPlan,
     dims: (usize, usize),
-    /// Scores held-out pairs; made when it is first needed.
+    /// Scores held-out pairs; created when it is first needed.
     scorer: Option<PairScorer>,
 }
 

@@ -1,4 +1,4 @@
-//! What a training trains: a critic with an objective, or NJEE's classifiers.
+//! Learners, which a training trains: a critic with an objective, or NJEE's classifiers.
 
 mod critic;
 mod njee;
@@ -29,7 +29,7 @@ pub(super) trait Learner: Send {
     /// Returns all parameters.
     fn parameters(&self) -> &[f32];
 
-    /// Returns the parameters, to be changed, and the gradient of the last pass.
+    /// Returns the parameters for an update, and the gradient of the last pass.
     fn parameters_and_gradient(&mut self) -> (&mut [f32], GradientParts<'_>);
 
     /// Returns the floating-point operations of one pass; a multiply-add counts as two.
@@ -89,7 +89,7 @@ impl LearnerPlan {
         }
     }
 
-    /// Returns the critic's part of the plan, to be changed; `None` for NJEE.
+    /// Returns the critic's part of the plan for a change; `None` for NJEE.
     pub fn critic_mut(&mut self) -> Option<&mut CriticLearner> {
         match self {
             LearnerPlan::Critic(learner) => Some(learner),
@@ -140,7 +140,7 @@ impl LearnerPlan {
         }
     }
 
-    /// Returns roughly the bytes that training on batches of `n` pairs takes.
+    /// Estimates the memory, in bytes, of training on batches of `n` pairs.
     pub(super) fn memory(&self, dims: (usize, usize), n: usize) -> f64 {
         match self {
             LearnerPlan::Critic(learner) => learner.critic.memory(dims, n, learner.pairing),
@@ -232,7 +232,7 @@ impl FromStr for AnyEstimator {
     }
 }
 
-/// An estimator as plan files hold it.
+/// An estimator as it is written in plan files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnyEstimatorFile {

@@ -6,7 +6,7 @@
 //! Within a batch, every component of x is cut into N - 1 equiprobable bins, which the classifiers
 //! predict; CE is their cross-entropy, and H(X_1) the plug-in entropy of the bins with the
 //! correction of Miller and Madow. The 2d - 1 classifiers share no parameters, so training them
-//! together on the sum of their log-likelihoods trains each on its own.
+//! together on the sum of their log-likelihoods trains each of them independently.
 
 use super::Learner;
 use crate::critic::{Batch, CHUNK, GradientParts, check_hidden};
@@ -36,7 +36,7 @@ impl NjeePlan {
         check_hidden(&self.hidden)
     }
 
-    /// Returns roughly the bytes that training takes: parameters with gradients, moments and a
+    /// Estimates the memory, in bytes, of training: parameters with gradients, moments and a
     /// transposed copy.
     pub(super) fn memory(&self, (x_dim, y_dim): (usize, usize), n: usize) -> f64 {
         let (d, widths) = (x_dim as f64, self.hidden.iter().map(|width| *width as f64));
@@ -52,7 +52,7 @@ impl NjeePlan {
     }
 }
 
-/// A batch of N has N less this many bins.
+/// The number of bins is the batch size minus this.
 const FEWER_BINS: usize = 1;
 
 /// The scale of initial weights: as in PyTorch's layers.
@@ -63,7 +63,7 @@ pub(super) struct Njee {
     classifiers: Vec<Classifier>,
     parameters: Vec<f32>,
     parts: Vec<Part>,
-    /// One for each thread.
+    /// The buffers of each thread.
     scratch: Vec<MlpScratch>,
     bins: Bins,
     passes: u64,
@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(bins.labels, [1, 0, 1, 4, 0, 1]);
     }
 
-    /// The gradient along a random direction is the difference of the values there, and threads
-    /// change nothing.
+    /// The gradient along a random direction agrees with finite differences, and does not depend on
+    /// the number of threads.
     #[test]
     fn gradients_are_those_of_the_log_likelihood() {
         let batch = batch(150, (3, 2));
