@@ -135,7 +135,7 @@ pub struct List {
 
 #[derive(Args)]
 pub struct Reproduce {
-    /// Recipes, 'all' of them or 'list', or files with recipes of your own
+    /// Names of recipes, 'all', 'list', or files with your own recipes
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
     /// Scale the recipes down to minutes on two cores

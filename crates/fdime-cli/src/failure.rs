@@ -25,7 +25,7 @@ pub enum Failure {
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
-    /// Returns the failure for an error of the library, which names parameters by these flags.
+    /// Returns the failure for an error of the library, with parameters named by these flags.
     pub fn new(error: Error, flags: &Flags) -> Self {
         let text = error.render(flags);
         let named =
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// Returns the failure for a name that is not known, with a hint where to find the names.
+    /// Returns the failure for an unknown name, with a hint where to find the names.
     pub fn unknown_name<'a>(
         kind: &str,
         name: &str,

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the command. Ends the process with a message if the flags are not those of a command.
+/// Returns the command. Ends the process with a message if the arguments are invalid.
 fn parse() -> Result<Command, failure::Failure> {
     args::Cli::try_parse().map(|cli| cli.command).map_err(|error| {
         match error.source().and_then(|source| source.downcast_ref::<values::Refusal>()) {

@@ -1,4 +1,4 @@
-//! The command line from outside: help and errors as snapshots, written files, exit codes.
+//! The command line as a user sees it: help and errors as snapshots, written files, exit codes.
 
 mod common;
 
@@ -183,7 +183,7 @@ fn an_estimator_that_is_named_twice_is_run_and_listed_once() {
 }
 
 #[test]
-fn a_printed_plan_runs_again_to_the_same_numbers() {
+fn a_printed_plan_gives_the_same_numbers_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("first.json");
     let first = stdout(&format!("{QUICK} --estimator gan-dime --seed 3 --runs 2 --json"));
@@ -196,7 +196,7 @@ fn a_printed_plan_runs_again_to_the_same_numbers() {
 }
 
 #[test]
-fn a_single_runs_plan_is_a_staircase_too() {
+fn the_plan_of_a_single_run_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.json");
     let mut plan = fdime::RunPlan::new(
@@ -348,7 +348,7 @@ fn bench_measures() {
     }
 }
 
-/// Ctrl-C: exit code 130, and no output file.
+/// Ctrl-C gives exit code 130 and no output file.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_cleanly() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A folder with tables to try.
+/// A temporary folder for tables.
 struct Folder(TempDir);
 
 impl Folder {
@@ -26,11 +26,11 @@ impl Folder {
         self.path(name).display().to_string()
     }
 
-    /// x and y with correlation, a label that follows x, a constant and text.
+    /// Writes a table with correlated x and y, a label that depends on x, a constant and text.
     fn table(&self) -> String {
         let mut text = String::from("x,y,label,same,<script>\n");
         for k in 0..300 {
-            // Low-discrepancy points: well spread, and the same everywhere.
+            // Low-discrepancy points: evenly spread, and the same on every machine.
             let u = (f64::from(k) * 0.618_033_988_75).fract() - 0.5;
             let v = (f64::from(k) * 0.754_877_666_25).fract() - 0.5;
             let label = if u > 0.0 { "up" } else { "down" };
@@ -43,7 +43,7 @@ impl Folder {
 const QUICK: &str = "--effort quick --permutations 99";
 
 #[test]
-fn json_has_the_documented_keys_and_is_the_same_again() {
+fn json_has_the_documented_keys_and_is_reproducible() {
     let folder = Folder::new();
     let table = folder.table();
     let request = format!("estimate {table} --x x --y y --json {QUICK} --threads");
@@ -77,10 +77,10 @@ fn summary_of_the_shipped_table() {
     assert!(text.contains("reliability: good") && text.contains("for comparison: Gaussian copula"));
 }
 
-/// Within a quarter of what 4,000 rows of MNIST gave with the default recipe, and below the entropy
-/// of ten digits, ln 10 = 2.30.
+/// The estimate is within a quarter of the one from 4,000 rows of MNIST with the default recipe, and
+/// below the entropy of ten digits, ln 10 = 2.30.
 #[test]
-fn pixels_tell_the_digit() {
+fn pixels_determine_the_digit() {
     let digits = shipped("digits.csv.gz");
     let report = json(&format!("estimate {digits} --y label --discrete label --json {QUICK}"));
     let mi = report["mi_nats"].as_f64().unwrap();
@@ -144,7 +144,7 @@ fn a_series_is_cut_into_blocks() {
 }
 
 #[test]
-fn missing_rows_are_dropped_counted_and_kept_apart_in_the_pointwise_file() {
+fn missing_rows_are_dropped_counted_and_empty_in_the_pointwise_file() {
     let folder = Folder::new();
     let mut text = String::from("x,y\n");
     for k in 0..100 {
@@ -169,7 +169,7 @@ fn missing_rows_are_dropped_counted_and_kept_apart_in_the_pointwise_file() {
     assert!(error.contains("column 'y' has no value in row 4"), "{error}");
 }
 
-/// Every bad input: one line that names the file, and exit code 2.
+/// Every bad input gives one line that names the file, and exit code 2.
 #[test]
 fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     let folder = Folder::new();
@@ -234,8 +234,8 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         let arguments =
             format!("estimate {} --report {}", folder.path(&here).display(), report.display());
         let error = refusal(&arguments).replace(&folder.0.path().display().to_string(), "FOLDER");
-        let said: Vec<&str> = error.lines().filter(|line| !line.starts_with("hint:")).collect();
-        assert_eq!(said.len(), 1, "{request}: {error}");
+        let lines = error.lines().filter(|line| !line.starts_with("hint:"));
+        assert_eq!(lines.count(), 1, "{request}: {error}");
         text += &format!("$ fdime estimate {request}\n{error}\n");
     }
     let empty_input = Command::new(env!("CARGO_BIN_EXE_fdime"))
@@ -278,7 +278,7 @@ fn the_report_holds_every_figure_and_escapes_names() {
     check_in_browser(&report);
 }
 
-/// Opens the report in headless Chromium: the figures are there, and the console is silent.
+/// Opens the report in headless Chromium and checks that it has figures and no console messages.
 fn check_in_browser(report: &Path) {
     let Some(browser) =
         ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
@@ -316,7 +316,7 @@ fn saved_critics_score_new_rows() {
     assert_eq!(&applied["trained_mi_nats"], mi);
     assert!((mean - mi.as_f64().unwrap()).abs() < 0.5, "{mean} {mi}");
     assert_eq!(std::fs::read_to_string(out).unwrap().lines().count(), 301);
-    // Saving again replaces a model, and nothing else.
+    // Saving again replaces a model, but no other files.
     stdout(&format!("estimate {table} --x x --y y {QUICK} --save {model}"));
     let taken = folder.path("taken");
     std::fs::create_dir(&taken).unwrap();
@@ -374,8 +374,8 @@ fn a_matrix_of_all_pairs_with_adjusted_p_values() {
     assert!(refusal(&format!("matrix {table} -o x.csv")).contains("column 'same'"));
 }
 
-/// A killed matrix goes on where it stopped: finished pairs are not run again, and the result is
-/// that of an undisturbed run.
+/// A killed matrix is continued: finished pairs are not run again, and the result is that of an
+/// uninterrupted run.
 #[test]
 fn an_unfinished_matrix_is_continued() {
     let folder = Folder::new();
@@ -384,9 +384,9 @@ fn an_unfinished_matrix_is_continued() {
     stdout(&request);
     let whole = std::fs::read_to_string(&out).unwrap();
     let journal = folder.path("mi.csv.unfinished");
-    assert!(!journal.exists(), "nothing is left of a finished run");
-    // A real kill, as soon as the journal has its heading; then the journal as a later kill would
-    // leave it: one pair done (with a mark to know it by), one half written.
+    assert!(!journal.exists(), "a finished run has no journal");
+    // The process is killed as soon as the journal has its heading. The journal is then changed to
+    // what a later kill would leave: one finished pair (marked, to recognise it) and half a line.
     let mut child = Command::new(env!("CARGO_BIN_EXE_fdime"))
         .args(request.split_whitespace())
         .args(["--effort", "max"])
@@ -435,7 +435,7 @@ fn plan(effort: Effort) -> EstimatePlan {
 }
 
 #[test]
-fn the_suite_measures_itself() {
+fn the_suite_reports_its_errors() {
     let report = json("suite bmi --tasks normal*-1x1 -n 500 --estimator copula --json");
     let results = report["results"].as_array().unwrap();
     assert_eq!(results.len(), 6);
@@ -460,7 +460,7 @@ fn the_suite_measures_itself() {
     assert!(refusal("suite bmi -n 10").contains("too few"));
 }
 
-/// Ctrl-C: exit code 130 and nothing written; a matrix keeps what is finished.
+/// Ctrl-C gives exit code 130 and no output file; a matrix keeps its finished pairs.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_no_half_written_file() {

@@ -19,7 +19,7 @@ fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
     plan
 }
 
-/// Returns the plan's critic, to be changed.
+/// Returns the plan's critic for a change.
 fn critic_of(plan: &mut RunPlan) -> &mut CriticLearner {
     plan.training.learner.critic_mut().unwrap()
 }

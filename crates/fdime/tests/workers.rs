@@ -74,8 +74,8 @@ fn run(pool: &Pool, tasks: usize, job: impl Fn(usize, usize) + Sync) {
     unsafe { pool.run(tasks, &job) }
 }
 
-/// Two jobs in a row, each on data of its own that is dropped before the next job starts. They
-/// have equal sizes, so a thread may see the state of one and claim a task of the other.
+/// Two jobs in a row, each on its own data, which is dropped before the next job starts. They have
+/// equal sizes, so a thread may see the state of one and claim a task of the other.
 #[test]
 fn every_task_runs_once_and_before_run_returns() {
     explore(2, Some(2), |pool| {
@@ -93,7 +93,7 @@ fn three_workers_share_the_tasks() {
         let (counters, own) = (Counters::new(), Counters::new());
         run(pool, 3, |worker, task| {
             counters.add_one(task);
-            // What belongs to a worker is never used by two threads.
+            // The counter of a worker is never used by two threads.
             own.add_one(worker);
         });
         assert_eq!(counters.values(), [1; 3]);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// The configurations without arguments, which `bench/compare.py` compares with PyTorch.
+/// The default configurations, which `bench/compare.py` compares with PyTorch.
 const STANDARD: [&str; 5] = [
     "deranged-d20-n64",
     "deranged-d20-n1024",

@@ -1,4 +1,4 @@
-//! The commands, each in a file of its own, and what they share.
+//! The commands, one in each file, and the functions that they share.
 
 pub mod apply;
 pub mod bench;
@@ -54,7 +54,7 @@ pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     bar
 }
 
-/// Returns the flag that Ctrl-C sets.
+/// Returns the flag that is set by Ctrl-C.
 pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let flag = FLAG.get_or_init(|| {
@@ -137,8 +137,8 @@ impl Reading {
     }
 }
 
-/// Checks that the outputs can be written, and that each is another file than the input and the
-/// other outputs.
+/// Returns an error if an output cannot be written, or is the same file as the input or another
+/// output.
 fn check_outputs<'a>(
     input: &Path,
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,

@@ -109,7 +109,8 @@ fn print_verdicts(report: &Report, verbose: bool) -> Outcome {
     Ok(())
 }
 
-/// Fails if a job failed, a claim does not hold or a requested recipe lacks runs.
+/// Returns an error if a job failed, a claim does not hold or runs of a requested recipe are
+/// missing.
 fn conclude(report: &Report, errors: &[String]) -> Outcome {
     let verdicts = report.requested().flat_map(|section| &section.verdicts);
     let failed = verdicts.filter(|verdict| !verdict.passed).count();
@@ -119,7 +120,7 @@ fn conclude(report: &Report, errors: &[String]) -> Outcome {
     } else if failed > 0 {
         Err(Failure::Run(format!("{failed} claims do not hold")))
     } else if unfinished > 0 {
-        Err(Failure::Run(format!("{unfinished} recipes lack runs")))
+        Err(Failure::Run(format!("{unfinished} recipes have missing runs")))
     } else {
         Ok(())
     }

@@ -7,7 +7,7 @@ use fdime::random::{Purpose, stream};
 use fdime::{PairSource, Parameter, ScenarioPlan};
 use std::io::Write;
 
-/// This command draws from one level and takes its scenario without a flag.
+/// The flags of this command, which has one level and takes the scenario as an argument.
 const FLAGS: Flags =
     Flags { renamed: &[(Parameter::Levels, "--level"), (Parameter::Scenario, "SCENARIO")] };
 

@@ -53,7 +53,7 @@ pub fn run(args: &Staircase) -> Outcome {
     log_error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the settings of the plan file, or the defaults, with those of the flags in their place.
+/// Returns the settings of the plan file, or the defaults, overridden by the flags.
 fn plan(args: &Staircase) -> Result<StaircasePlan, Failure> {
     let file = args.plan.as_deref().map(read_plan).transpose()?;
     let names = |CommaSeparated(estimators): &CommaSeparated<AnyEstimator>| {
@@ -111,7 +111,7 @@ fn devices(runs: &[RunPlan], engine: &dyn Engine) -> Result<String, Failure> {
     Ok(devices.join("; "))
 }
 
-/// The estimator of a result: its name, and what a flag may have changed about it.
+/// The estimator of a result: its name, and the settings that flags can change.
 #[derive(Clone, PartialEq, Serialize)]
 struct Identity {
     estimator: String,
@@ -270,7 +270,7 @@ fn cells(level: &LevelSummary) -> String {
     )
 }
 
-/// Returns a number of the table; the large ones of diverging estimators as powers of ten.
+/// Formats a number of the table; large numbers of diverging estimators in scientific notation.
 fn cell(value: f64, decimals: usize) -> String {
     if value.abs() < 1000.0 { format!("{value:.decimals$}") } else { format!("{value:.1e}") }
 }

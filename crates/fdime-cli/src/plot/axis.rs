@@ -1,9 +1,9 @@
-//! Axes: from data to a share of the length, and labelled ticks at round numbers.
+//! Axes: maps from data to a fraction of the axis length, and labelled ticks at round numbers.
 
 /// A named range of values.
 pub struct Axis {
     pub name: String,
-    /// In the logarithm to base 10 if the axis is logarithmic.
+    /// The range, in logarithms to base 10 if the axis is logarithmic.
     range: (f64, f64),
     kind: Kind,
 }
@@ -63,13 +63,13 @@ impl Axis {
         self.range
     }
 
-    /// Whether the axis shows numbers, not categories.
+    /// Returns whether the axis shows numbers, not categories.
     pub fn is_numeric(&self) -> bool {
         !matches!(self.kind, Kind::Categories(_))
     }
 
-    /// Returns where a value is, from 0 at the low end to 1 at the high end. Values outside the
-    /// range are at its ends, and what has no place at the low end.
+    /// Returns the position of a value, from 0 at the low end to 1 at the high end. Values outside
+    /// the range are at its ends, and values without a position at the low end.
     pub fn share(&self, value: f64) -> f64 {
         let (low, high) = self.range;
         let value = match self.kind {
@@ -108,7 +108,7 @@ fn linear_ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
     (first..=last).map(|k| k as f64 * step).collect()
 }
 
-/// Returns the powers of ten within the range, over a short range with 2 and 5 times them.
+/// Returns the powers of ten within the range; if the range is short, also 2 and 5 times them.
 fn logarithmic_ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
     let factors: &[f64] = if high - low < 1.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let skip = (((high - low) / count as f64).ceil() as i32).max(1);
@@ -119,7 +119,7 @@ fn logarithmic_ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Returns a round number in few characters.
+/// Formats a round number in few characters.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

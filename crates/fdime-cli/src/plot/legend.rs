@@ -1,4 +1,4 @@
-//! Legends: names beside a piece of the line that stands for them.
+//! Legends: names with a sample of the line for each.
 
 use super::{Stroke, px};
 use maud::{Markup, html};

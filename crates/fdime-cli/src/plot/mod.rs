@@ -1,4 +1,4 @@
-//! Figures as SVG: axes, legends, marks and colours for light and dark surroundings.
+//! Figures as SVG: axes, legends, marks and colours for light and dark backgrounds.
 //!
 //! A [`Figure`] is a grid of [`Panel`]s under a title and a legend. A panel has two [`Axis`] and
 //! [`marks`], which are given in data coordinates.
@@ -16,11 +16,11 @@ pub use style::{Dash, Gradient, Ink, Stroke, stylesheet};
 
 use maud::{Markup, html};
 
-/// Space between panels, and around them.
+/// The space between panels and around them.
 const GAP: f64 = 14.0;
 const MAX_COLUMNS: usize = 3;
 
-/// A picture that stands alone: panels side by side under a title and a legend.
+/// A complete figure: panels in a grid under a title and a legend.
 pub struct Figure {
     pub title: String,
     pub legend: Vec<Key>,

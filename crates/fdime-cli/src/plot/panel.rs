@@ -4,7 +4,7 @@ use super::marks::Mark;
 use super::{Axis, px, shortened};
 use maud::{Markup, html};
 
-/// Space around the area that marks are drawn in.
+/// The space around the area that marks are drawn in.
 #[derive(Clone, Copy)]
 pub struct Margins {
     pub left: f64,
@@ -60,12 +60,12 @@ impl Panel {
         Panel { title, x, y, marks: Vec::new(), margins, vertical_labels: false }
     }
 
-    /// Draws a mark over those before it. Marks of a named series can be hidden in reports.
+    /// Adds a mark, drawn over earlier ones. Marks of a named series can be hidden in reports.
     pub fn add(&mut self, series: Option<&str>, mark: impl Mark + 'static) {
         self.marks.push((series.map(str::to_string), Box::new(mark)));
     }
 
-    /// Returns the panel with its upper left corner at a place.
+    /// Returns the panel with its upper left corner at the given position.
     pub(super) fn draw(&self, (left, top): (f64, f64), (width, height): (f64, f64)) -> Markup {
         let frame = Frame {
             left: left + self.margins.left,

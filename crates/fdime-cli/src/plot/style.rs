@@ -1,17 +1,17 @@
-//! Colours and strokes. Every colour has two values, for light and for dark surroundings.
+//! Colours and strokes. Every colour has two values, for light and for dark backgrounds.
 
 use std::fmt::Write;
 
 /// The colour of a mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ink {
-    /// One of the colours that tell series apart; they repeat after nine.
+    /// One of the colours that distinguish series; they repeat after nine.
     Series(usize),
     /// The colour of true and published values.
     Truth,
     /// The colour of limits.
     Limit,
-    /// The colour of what is in the background.
+    /// The colour of marks in the background.
     Muted,
     /// The colour of histograms.
     Count,
@@ -88,8 +88,8 @@ impl Stroke {
     }
 }
 
-/// Returns the style sheet of all figures. Colours for light surroundings come first and without
-/// variables, for programs that support no more than that.
+/// Returns the style sheet of all figures. Colours for light backgrounds come first and without
+/// variables, for programs that support nothing else.
 pub fn stylesheet() -> String {
     let mut light = String::from(
         ".back{fill:#fff}svg text{font:12px system-ui,sans-serif;fill:#1f2430}\
@@ -116,7 +116,7 @@ pub fn stylesheet() -> String {
     format!("{light}@media(prefers-color-scheme:dark){{{dark}}}")
 }
 
-/// Returns the colour mixed with a background, of which there is more.
+/// Returns a pale colour: a mixture with more of the background than of the colour.
 fn blend(colour: u32, background: u32) -> u32 {
     const SHARE: f64 = 0.35;
     let channel = |colour: u32, shift: u32| f64::from((colour >> shift) & 0xff);
@@ -131,7 +131,7 @@ fn blend(colour: u32, background: u32) -> u32 {
 pub struct Gradient(pub &'static [[f64; 3]]);
 
 impl Gradient {
-    /// Yellow to green to blue, which is readable without telling red from green.
+    /// Yellow to green to blue, which is readable without distinguishing red from green.
     pub const AMOUNT: Gradient = Gradient(&[
         [247.0, 244.0, 215.0],
         [127.0, 205.0, 187.0],

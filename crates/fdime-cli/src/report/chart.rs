@@ -3,7 +3,7 @@
 use crate::plot::marks::{Bars, Dot, Line, Points};
 use crate::plot::{self, Axis, Dash, Figure, Ink, Key, Stroke, number};
 
-/// A picture of panels that share their series.
+/// A figure of panels that share their series.
 pub struct Chart {
     pub title: String,
     pub panels: Vec<Panel>,
@@ -103,7 +103,7 @@ impl Panel {
         self.series.iter().flat_map(|series| &series.points)
     }
 
-    /// Returns the panel; a series has the colour of its place among all names.
+    /// Returns the panel; the position of a series among all names determines its colour.
     fn to_plot(&self, names: &[&str]) -> plot::Panel {
         let ends = self.points().flat_map(|point| {
             let spread = point.spread.unwrap_or(0.0);
@@ -150,7 +150,7 @@ impl Panel {
         }
     }
 
-    /// Returns the bars of one series beside those of the others, in groups around their places.
+    /// Returns the bars of one series, next to those of the other series in each group.
     fn bars(&self, series: &Series, index: usize, places: &[f64], ink: Ink) -> Bars {
         const GROUP: f64 = 0.8;
         let width = GROUP / self.series.len() as f64;

@@ -9,9 +9,9 @@ use fdime::estimate::{Estimate, EstimateReport, Reliability, format_p_value};
 use fdime::train::CurvePoint;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// The number of rows that are drawn.
+/// The maximum number of rows that are drawn.
 const MAX_POINTS: usize = 2000;
-/// The number of columns of x and of y that are considered for the scatter plot.
+/// The maximum number of columns of x and of y that are considered for the scatter plot.
 const MAX_COLUMNS: usize = 30;
 
 const STYLE: &str = "\
@@ -194,8 +194,8 @@ fn independence_test(estimate: &Estimate) -> Markup {
     }
 }
 
-/// Returns the value of the training objective; not a number, which is a gap in the line, where it
-/// was not computed.
+/// Returns the value of the training objective, or NaN if it was not computed, which leaves a gap
+/// in the line.
 fn training_value(point: &CurvePoint) -> f64 {
     point.train.unwrap_or(f64::NAN)
 }

@@ -1,4 +1,4 @@
-//! Figures and pages made from results.
+//! Figures and pages that show results.
 
 pub mod chart;
 pub mod estimate;

@@ -48,7 +48,7 @@ impl Curve {
             high: Vec::new(),
             smooth: Vec::new(),
         };
-        // Three decimals are more than a picture shows.
+        // Three decimals are more than a figure can show.
         let rounded = |value: f64| ((value * 1e3).round() / 1e3) as f32;
         let mut average = trace.steps.first().map_or(0.0, |step| step.estimate.0);
         for steps in trace.steps.chunks(every) {

@@ -1,4 +1,4 @@
-//! Which jobs remain to be run, and how long they will take.
+//! The jobs that remain to be run, and an estimate of their duration.
 
 use super::jobs::{Job, Log};
 use fdime::train::Trainer;
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 /// Floating-point operations per second of the GPU that the engine was measured on: an H200 in
 /// tf32.
 const GPU_SPEED: f64 = 1.4e14;
-/// Seconds that the smallest training step takes on that GPU.
+/// The duration of the smallest training step on that GPU, in seconds.
 const GPU_STEP_SECONDS: f64 = 4e-5;
-/// Measuring a time takes longer than asked for by this factor.
+/// A measurement takes this many times as long as requested.
 const TIMING_OVERHEAD: f64 = 1.3;
 
 /// A job that remains to be run.
 pub struct PendingJob {
     pub job: Job,
-    /// Floating-point operations of a training step.
+    /// The number of floating-point operations of a training step.
     pub step_operations: f64,
 }
 

@@ -11,7 +11,7 @@ use crate::report::staircase::{self, Line};
 use crate::reproduce::consistency::View;
 use fdime::{Pairing, RunPlan};
 
-/// The steps of the paper's staircase, for which times are reported.
+/// The number of steps of the paper's staircase, for which times are reported.
 pub const STAIRCASE_STEPS: f64 = 20_000.0;
 
 /// Returns the figure as an SVG file; `None` if the recipe has none or its runs are missing.
@@ -40,7 +40,7 @@ impl Point {
     }
 }
 
-/// Returns the values without those that occurred before, in the order of their first occurrence.
+/// Returns the distinct values in the order of their first occurrence.
 fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in values {
@@ -175,7 +175,7 @@ impl Series {
     }
 }
 
-/// Returns the name of what was timed.
+/// Returns the name of the critic that was timed.
 pub fn time_name(plan: &RunPlan) -> String {
     let learner = &plan.training.learner;
     match learner.pairing() {
@@ -185,7 +185,7 @@ pub fn time_name(plan: &RunPlan) -> String {
     }
 }
 
-/// What times are drawn against; the other one is held fixed.
+/// The quantity on the x axis of a figure of times; the other quantity is fixed.
 #[derive(Clone, Copy)]
 enum Against {
     N,

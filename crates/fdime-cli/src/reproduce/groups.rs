@@ -1,4 +1,4 @@
-//! Groups of jobs: lists of parameters, of which every combination is run.
+//! Groups of jobs: lists of parameters, all combinations of which are run.
 
 use super::jobs::Job;
 use crate::failure::Failure;
@@ -198,7 +198,7 @@ impl ImageGroup {
     }
 }
 
-/// Iterations at each level of the paper's staircases. Only some of them are timed.
+/// The number of iterations at each level of the paper's staircases. Only some of them are timed.
 const STAIRCASE_ITERATIONS: usize = 4000;
 
 impl TimeGroup {

@@ -1,4 +1,4 @@
-//! The jobs of recipes, and their measurements as the log keeps them.
+//! The jobs of recipes, and their measurements as they are stored in the log.
 
 use super::consistency::ConsistencyPlan;
 use crate::report::staircase::Curve;
@@ -6,7 +6,7 @@ use fdime::train::{LoggedRun, RunLog};
 use fdime::{Ending, LevelSummary, Nats, Parameter, RunPlan};
 use serde::{Deserialize, Serialize};
 
-/// Something to run once, even if several recipes need it.
+/// A unit of work that is run once, even if several recipes need it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Job {

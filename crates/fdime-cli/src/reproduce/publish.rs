@@ -53,7 +53,8 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Derives everything that is shown of a recipe. Claims are checked only if no run is missing.
+    /// Computes everything that is shown about a recipe. Claims are checked only if no run is
+    /// missing.
     fn new(reported: &'a ReportedRecipe, log: &'a Log, quick: bool) -> Result<Self, Failure> {
         let ReportedRecipe { recipe, jobs, requested } = reported;
         let results = Results::collect(jobs, log);
@@ -127,7 +128,7 @@ impl<'a> Report<'a> {
         write_text(&folder.join("environment.json"), &(json + "\n"))
     }
 
-    /// Describes what the shown results were measured with. Recipes may share log entries.
+    /// Describes the environment in which the results were measured. Recipes may share log entries.
     fn environment(&self) -> Environment {
         let mut entries: Vec<&LoggedJob> = Vec::new();
         for entry in self.sections.iter().flat_map(|section| section.results.logged()) {

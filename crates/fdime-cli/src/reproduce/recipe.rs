@@ -40,7 +40,7 @@ const RECIPES: [(&str, &str); 21] = [
     recipe!("consistency-additivity"),
 ];
 
-/// What to run, what to draw and what to check.
+/// The jobs of an experiment, its figure and its claims.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {

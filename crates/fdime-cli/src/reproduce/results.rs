@@ -213,7 +213,7 @@ impl TimeResult<'_> {
 }
 
 impl<'a> Results<'a> {
-    /// Collects what the log holds for these jobs and combines runs that differ only in their seed.
+    /// Collects the log entries of these jobs and combines runs that differ only in their seed.
     pub fn collect(jobs: &'a [Job], log: &'a Log) -> Self {
         let mut results = Results::default();
         for job in jobs {

@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 /// The maximum number of points of a staircase's curve in the log.
 const MAX_POINTS: usize = 200;
 
-/// What jobs run with.
+/// The engine and the images that jobs run with.
 pub struct Runner<'a> {
     pub engine: &'a dyn Engine,
     /// Images by the name of their set.
     pub images: &'a HashMap<String, Images>,
 }
 
-/// What all jobs of one call share.
+/// The state that all jobs of one call share.
 struct Session {
     bar: ProgressBar,
     interrupted: Arc<AtomicBool>,
@@ -158,7 +158,7 @@ impl Runner<'_> {
             return Vec::new();
         }
         session.bar.set_message(format!("{} staircases", staircases.len()));
-        // The longest first, so that no thread starts a long run when the others finish.
+        // The longest run first, so that no thread starts a long run when the others finish.
         staircases.sort_by(|(a, _), (b, _)| b.total_operations().total_cmp(&a.total_operations()));
         let plans: Vec<RunPlan> = staircases.iter().map(|(_, plan)| (*plan).clone()).collect();
         let observer = |index: usize| -> Box<dyn Observer> {

@@ -1,25 +1,25 @@
-//! Running the command as a user does.
+//! Helpers that run the command as a user does.
 
-// Every test file uses its own part of this.
+// Each test file uses only some of these functions.
 #![allow(dead_code)]
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs with arguments separated by spaces.
+/// Runs the command with arguments separated by spaces.
 pub fn fdime(arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fdime"));
     command.args(arguments.split_whitespace()).env("COLUMNS", "80").output().unwrap()
 }
 
-/// What a request that succeeds prints.
+/// Returns the output of a command that must succeed.
 pub fn stdout(arguments: &str) -> String {
     let output = fdime(arguments);
     assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A refused request: exit code 2, nothing on stdout, and this on stderr.
+/// Runs a command that must be refused: exit code 2 and no output on stdout. Returns stderr.
 pub fn refusal(arguments: &str) -> String {
     let output = fdime(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments}");
@@ -27,17 +27,17 @@ pub fn refusal(arguments: &str) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// What a request prints, as JSON.
+/// Returns the output of a command as JSON.
 pub fn json(arguments: &str) -> serde_json::Value {
     serde_json::from_str(&stdout(arguments)).unwrap()
 }
 
-/// Whether a folder holds nothing.
+/// Returns whether a folder is empty.
 pub fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// A file that the project ships.
+/// Returns the path of an example file of this repository.
 pub fn shipped(name: &str) -> String {
     format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 /// Bars that stand on the low end of the y axis.
 pub struct Bars {
-    /// In units of x.
+    /// The width of a bar in units of x.
     pub width: f64,
     pub ink: Ink,
     pub dots: Vec<Dot>,

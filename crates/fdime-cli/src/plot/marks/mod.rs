@@ -1,4 +1,4 @@
-//! What can be drawn in a panel, in data coordinates.
+//! Marks: shapes in a panel, in data coordinates.
 
 mod band;
 mod bars;
@@ -31,18 +31,18 @@ pub trait Mark {
 pub struct Dot {
     pub x: f64,
     pub y: f64,
-    /// Shown under the mouse pointer.
+    /// The text shown under the mouse pointer.
     pub hint: Option<String>,
     /// The uncertainty of y, drawn above and below it.
     pub whisker: Option<f64>,
     /// Another value of y to compare with, drawn as a short line across a bar.
     pub reference: Option<f64>,
-    /// A colour of its own, as `#rrggbb`.
+    /// The colour, as `#rrggbb`, if it differs from that of the series.
     pub colour: Option<String>,
 }
 
 impl Dot {
-    /// Returns a value without anything beside it.
+    /// Returns a value without further properties.
     pub fn new(x: f64, y: f64) -> Self {
         Dot { x, y, ..Dot::default() }
     }

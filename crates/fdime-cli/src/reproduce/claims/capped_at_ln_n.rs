@@ -2,7 +2,7 @@ use super::{Claim, EstimatorNames, Evidence, Fact, Verdict};
 use fdime::Pairing;
 use serde::Deserialize;
 
-/// The mean at every level is at most ln N, plus what the readout may add.
+/// The mean at every level is at most ln N plus `above`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CappedAtLnN {

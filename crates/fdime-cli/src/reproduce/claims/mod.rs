@@ -67,7 +67,7 @@ pub enum AnyClaim {
     GradesAgree(grades_agree::GradesAgree),
 }
 
-/// Something that can be checked against measured results.
+/// An assertion that can be checked against measured results.
 pub trait Claim {
     /// Returns whether the claim holds, with the numbers that decide it.
     fn check(&self, evidence: &Evidence) -> Verdict;
@@ -96,7 +96,7 @@ impl Claim for AnyClaim {
     }
 }
 
-/// What claims are checked against.
+/// The results and values that claims are checked against.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
     pub results: &'a Results<'a>,
@@ -132,7 +132,7 @@ fn facts_of_ratios(
     unmeasured.chain(listed.map(fact)).collect()
 }
 
-/// Whether a claim holds.
+/// The result of checking a claim.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The claim in words.

@@ -23,14 +23,14 @@ use serde::{Deserialize, Serialize};
 pub struct ConsistencyPlan {
     /// The name of the set of images.
     pub images: String,
-    /// What is estimated.
+    /// The mutual information that is estimated.
     pub view: View,
-    /// The rows that y shows.
+    /// The number of rows that y shows.
     pub rows: usize,
-    /// What is trained.
+    /// The training.
     #[serde(flatten)]
     pub training: Training,
-    /// Training steps.
+    /// The number of training steps.
     pub iterations: usize,
 }
 
@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// Six images that differ in every row: I(X; Y) = ln 6 as soon as a row is seen, twice that for
-    /// a pair, and nothing when no row is seen.
+    /// Six images that differ in every row: I(X; Y) = ln 6 if at least one row is visible, twice
+    /// that for a pair, and 0 if no row is visible.
     #[test]
     fn mutual_information_of_a_handful_of_images() {
         let images = images();

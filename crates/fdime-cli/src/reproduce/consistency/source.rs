@@ -4,7 +4,7 @@ use fdime::random::{Rng, random_index};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The mutual information that is estimated, of an image X and Y, its top t rows.
+/// The mutual information that is estimated, with an image X and its top t rows Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
@@ -16,7 +16,7 @@ pub enum View {
     Pair,
 }
 
-/// Rows that h hides.
+/// The number of rows that h hides.
 const ROWS_HIDDEN_BY_H: usize = 3;
 
 impl View {
@@ -49,7 +49,7 @@ impl fmt::Display for View {
 pub struct ImagePairs<'a> {
     /// The images to draw from.
     pub images: &'a Images,
-    /// What x and y consist of.
+    /// The images that x and y consist of.
     pub view: View,
     /// The rows of x that y shows, t.
     pub rows: usize,

@@ -16,7 +16,7 @@ const TIME_COLUMNS: &str = "estimator,critic,pairing,dim,batch,hidden,threads,st
     fastest_ms,staircase_seconds,device,version";
 
 impl Page<'_> {
-    /// Returns the numbers of each run in a row of its own, as CSV.
+    /// Returns the numbers of the runs as CSV, one run in each row.
     pub fn csv(&self) -> String {
         let Results { staircases, images, times, .. } = self.results;
         table(STAIRCASE_COLUMNS, staircases.iter().flat_map(staircase_rows))

@@ -13,7 +13,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Returns a number with two or three significant digits.
+/// Formats a number with two or three significant digits.
 fn shown(value: f64) -> String {
     match value.abs() {
         size if size.is_nan() => "-".into(),
@@ -178,7 +178,7 @@ impl Page<'_> {
     }
 }
 
-/// Whether two values of the paper are of the same estimator, dimension and batch size.
+/// Returns whether two values of the paper have the same estimator, dimension and batch size.
 fn same_setting(left: &Cell, right: &Cell) -> bool {
     (&left.estimator, left.dim, left.batch) == (&right.estimator, right.dim, right.batch)
 }
