@@ -72,7 +72,7 @@ impl Page<'_> {
         };
         (!firsts.is_empty()).then(|| Table {
             title: format!(
-                "{}: ours, in brackets the paper's; * beyond 25% + .05 of it",
+                "{}: ours, with the paper's in parentheses; * marks differences of more than 25% + 0.05",
                 statistic.name()
             ),
             header: header(["estimator"], levels.iter().map(|level| format!("MI {level}"))),
@@ -115,7 +115,7 @@ impl Page<'_> {
         };
         let levels = (1..=count).map(|level| format!("level {level}"));
         Some(Table {
-            title: "true MI: mean of the estimates, their variance".into(),
+            title: "true MI: mean and variance of the estimates".into(),
             header: header(["scenario", "d", "N", "estimator", "critic"], levels),
             rows: staircases.iter().map(row).collect(),
         })
@@ -154,9 +154,9 @@ impl Page<'_> {
             ]
         });
         (!times.is_empty()).then(|| Table {
-            title: format!("a step, and a staircase of {STAIRCASE_STEPS} of them"),
+            title: format!("time of a step, and of a staircase of {STAIRCASE_STEPS} steps"),
             header: header(
-                ["critic", "d", "N", "ms a step", "seconds a staircase"],
+                ["critic", "d", "N", "ms per step", "seconds per staircase"],
                 std::iter::empty(),
             ),
             rows: rows.collect(),
@@ -171,7 +171,7 @@ impl Page<'_> {
             [row.estimator.clone()].into_iter().chain(cells).collect()
         });
         Table {
-            title: "our grade and the value behind it, in brackets the paper's grade".into(),
+            title: "our grade and its value, with the paper's grade in parentheses".into(),
             header: header(["estimator"], COLUMNS.map(String::from).into_iter()),
             rows: rows.collect(),
         }
