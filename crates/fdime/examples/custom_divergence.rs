@@ -1,4 +1,4 @@
-//! Trains f-DIME with a divergence of your own, given as a formula in u = p(x,y) / (p(x) p(y)).
+//! Trains f-DIME with a custom divergence, given as a formula in u = p(x,y) / (p(x) p(y)).
 
 use fdime::{
     CpuEngine, CriticKind, CriticPlan, Divergence, Engine, Estimator, Level, RunPlan, ScenarioPlan,
