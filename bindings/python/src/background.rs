@@ -3,7 +3,6 @@
 use crate::failure::{exception, panic_exception};
 use fdime::estimate::Progress;
 use fdime::parallel::run_jobs;
-use fdime::{Observer, StepRecord};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -46,12 +45,6 @@ impl Progress for SharedProgress {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    }
-}
-
-impl Observer for SharedProgress {
-    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
-        self.advance(1)
     }
 }
 

@@ -1,16 +1,18 @@
 //! Training runs on distributions with known mutual information.
 
-use crate::background::run_in_background;
+use crate::background::{SharedProgress, run_in_background};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use fdime::estimate::Progress;
-use fdime::train::StaircasePlan;
+use fdime::train::{Outcome, RunLog, StaircasePlan};
 use fdime::{
-    Activation, Device, DeviceChoice, Ending, Error, Observer, Precision, RunPlan,
-    Trace as RunTrace, summarise_runs,
+    Activation, Device, DeviceChoice, Ending, Engine, Error, Observer, Precision, RunPlan,
+    StepRecord, Trace as RunTrace, summarise_runs,
 };
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Returns the plan with the settings of the options, all as JSON. Without a plan, the other settings
@@ -90,7 +92,73 @@ impl Notices {
     }
 }
 
+/// The log of finished runs, in the format of the command line's `--log`.
+struct Log {
+    runs: RunLog<RunPlan, RunTrace>,
+    notices: Notices,
+}
+
+/// Counts the steps of a run, and writes its trace to the log at its end.
+struct RunObserver<'a> {
+    progress: SharedProgress,
+    plan: &'a RunPlan,
+    device: String,
+    log: Option<&'a Mutex<Log>>,
+}
+
+impl Observer for RunObserver<'_> {
+    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
+        self.progress.advance(1)
+    }
+
+    fn on_end(&mut self, outcome: &Outcome) {
+        let Some(log) = self.log.filter(|_| outcome.ending != Ending::Stopped) else { return };
+        let mut log = log.lock().unwrap_or_else(|error| error.into_inner());
+        let appended = RunTrace::new(self.plan, outcome)
+            .and_then(|trace| log.runs.append(self.plan.clone(), &self.device, trace));
+        if let Err(error) = appended {
+            log.notices.push(&format!("{error}; this run is not in the log"));
+        }
+    }
+}
+
+/// Executes the plans that are not in the log. Returns the traces of all plans.
+fn execute_open(
+    plans: &[RunPlan],
+    engine: &dyn Engine,
+    log: Option<Log>,
+    progress: &SharedProgress,
+) -> fdime::Result<Vec<RunTrace>> {
+    let mut traces: Vec<Option<RunTrace>> = Vec::new();
+    for plan in plans {
+        plan.check()?;
+        let device = engine.device_of(plan)?;
+        if device == Device::Cpu {
+            plan.check_memory()?;
+        }
+        let logged = log.as_ref().and_then(|log| log.runs.find(plan, &device.to_string()));
+        traces.push(logged.cloned());
+    }
+    let open = plans.iter().zip(&traces).filter(|(_, trace)| trace.is_none());
+    let open: Vec<RunPlan> = open.map(|(plan, _)| plan.clone()).collect();
+    progress.begin(open.iter().map(|plan| plan.schedule.total() as u64).sum());
+    let log = log.map(Mutex::new);
+    let observer = |index: usize| -> Box<dyn Observer + '_> {
+        let plan = &open[index];
+        // The plan was checked above.
+        let device = engine.device_of(plan).map_or(String::new(), |device| device.to_string());
+        Box::new(RunObserver { progress: progress.clone(), plan, device, log: log.as_ref() })
+    };
+    let executed = engine.run(&open, &observer).into_iter().collect::<fdime::Result<Vec<_>>>()?;
+    if executed.iter().any(|trace| trace.ending == Ending::Stopped) {
+        return Err(Error::Interrupted);
+    }
+    let mut executed = executed.into_iter();
+    Ok(traces.into_iter().filter_map(|trace| trace.or_else(|| executed.next())).collect())
+}
+
 /// Executes plans, given as JSON. Returns their traces, and sentences that the user should read.
+/// Runs that are in the file `log` are not repeated; each finished run is appended to it.
 #[pyfunction]
 pub fn execute(
     py: Python<'_>,
@@ -98,6 +166,7 @@ pub fn execute(
     device: &str,
     precision: Option<&str>,
     threads: usize,
+    log: Option<PathBuf>,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<Trace>, Vec<String>)> {
     let plans = plans.iter().map(|plan| parse_json(plan, "plan"));
@@ -107,24 +176,13 @@ pub fn execute(
     let critic = plans.iter().find_map(|plan| plan.training.learner.critic());
     let activation = critic.map_or(Activation::Relu, |learner| learner.critic.activation);
     let notices = Notices::default();
-    let heard = notices.clone();
+    let runs = call_library(|| log.as_deref().map(RunLog::open).transpose())?;
+    let log = runs.map(|runs| Log { runs, notices: notices.clone() });
+    let engine_notices = notices.clone();
     let traces = run_in_background(py, callback, |progress| {
-        let notice = move |text: &str| heard.push(text);
+        let notice = move |text: &str| engine_notices.push(text);
         let engine = device.engine(precision, threads, activation, notice)?;
-        for plan in &plans {
-            plan.check()?;
-            if engine.device_of(plan)? == Device::Cpu {
-                plan.check_memory()?;
-            }
-        }
-        progress.begin(plans.iter().map(|plan| plan.schedule.total() as u64).sum());
-        let observer = |_: usize| -> Box<dyn Observer> { Box::new(progress.clone()) };
-        let traces = engine.run(&plans, &observer).into_iter();
-        let traces = traces.collect::<fdime::Result<Vec<RunTrace>>>()?;
-        match traces.iter().any(|trace| trace.ending == Ending::Stopped) {
-            true => Err(Error::Interrupted),
-            false => Ok(traces),
-        }
+        execute_open(&plans, &*engine, log, progress)
     })?;
     Ok((traces.into_iter().map(|trace| Trace { trace }).collect(), notices.take()))
 }

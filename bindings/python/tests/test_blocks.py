@@ -221,6 +221,22 @@ def test_a_plan_repeats_a_staircase_to_the_bit(command, tmp_path):
     assert [row["mean"] for row in theirs] == [row["mean"] for row in first.summary]
 
 
+def test_runs_in_a_log_are_not_repeated_here_or_by_the_command_line(command, tmp_path):
+    log, plan = tmp_path / "runs.jsonl", tmp_path / "plan.json"
+    first = fdime.staircase(["kl-dime", "hd-dime"], log=log, **SMALL)
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2
+    again = fdime.staircase(plan=first.plan, device="cpu", log=log)
+    assert log.read_text().splitlines() == lines and again.summary == first.summary
+    plan.write_text(json.dumps(first.plan))
+    line = [command, "staircase", "--plan", plan, "--log", log, "--device", "cpu", "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "2 of 2 runs are already in the log" in done.stderr
+    assert [row["mean"] for row in json.loads(done.stdout)["results"]] == [
+        row["mean"] for row in first.summary
+    ]
+
+
 def test_a_function_of_u_trains_like_the_named_divergence():
     own = fdime.Divergence(lambda u: u * np.log(u))
     custom = fdime.staircase(own, **SMALL).estimates[own.estimator]

@@ -237,9 +237,9 @@ def _members(
 ) -> list[tuple[str, list[int]]]:
     """Return the name and the columns of each group; without groups, each column is one."""
     if groups is None:
-        everything = list(range(len(table.names)))
-        chosen = everything if columns is None else _positions(table, columns, "columns")
-        members = [(table.names[k], [k]) for k in chosen if k not in dropped]
+        names = table.names
+        chosen = range(len(names)) if columns is None else _positions(table, columns, "columns")
+        members = [(names[k], [k]) for k in chosen if k not in dropped]
     elif columns is not None:
         raise ValueError("columns does not go with groups: name the columns in the groups")
     elif isinstance(groups, Mapping):
@@ -266,10 +266,10 @@ def _positions(table: _native.Table, columns: str | Sequence[Any], argument: str
 def _selected(
     table: _native.Table, members: list[tuple[str, list[int]]]
 ) -> tuple[_native.Table, list[tuple[str, list[int]]]]:
-    """Return the table of the members' columns, and the members with their places in it."""
+    """Return the table of the members' columns, and the members with their positions in it."""
     columns = [k for _, group in members for k in group]
-    place = {k: index for index, k in enumerate(columns)}
-    return table.select(columns), [(name, [place[k] for k in group]) for name, group in members]
+    index_of = {k: index for index, k in enumerate(columns)}
+    return table.select(columns), [(name, [index_of[k] for k in group]) for name, group in members]
 
 
 def _check_members(table: _native.Table, members: list[tuple[str, list[int]]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,6 +127,7 @@ def staircase(
     precision: str | None = None,
     threads: int = 0,
     n_jobs: int | None = None,
+    log: str | os.PathLike[str] | None = None,
     progress: bool | ProgressCallback | None = None,
     **options: Any,
 ) -> Staircase:
@@ -144,6 +146,9 @@ def staircase(
     n_jobs
         The number of parallel runs on a backend chosen with ``joblib.parallel_config``. Without a
         backend, runs share the threads of this process.
+    log
+        A file to which each finished run is appended, as with ``fdime staircase --log``; runs that
+        are already in it are not repeated. It does not go with a joblib backend.
     progress
         As for :func:`mutual_information`.
     options
@@ -164,7 +169,9 @@ def staircase(
     workers = check_count(threads, "threads")
     with progress_callback(progress) as callback:
         if joblib_with_backend() is None:
-            traces, notices = _native.execute(plans, device, precision, workers, callback)
+            traces, notices = _native.execute(plans, device, precision, workers, log, callback)
+        elif log is not None:
+            raise ValueError("log does not go with a joblib backend, which has several processes")
         else:
             jobs = [_Run(text, device, precision) for text in plans]
             traces, notices = _execute_on_backend(jobs, n_jobs, callback)
@@ -185,7 +192,7 @@ class _Run:
 
 
 def _execute_one(job: _Run) -> tuple[_native.Trace, list[str]]:
-    (trace,), notices = _native.execute([job.plan], job.device, job.precision, 1, None)
+    (trace,), notices = _native.execute([job.plan], job.device, job.precision, 1, None, None)
     return trace, notices
 
 
