@@ -63,7 +63,7 @@ impl Journal {
 
 #[pymethods]
 impl Journal {
-    /// Opens or creates the journal of the matrix with this heading (JSON, without the version). A
+    /// Opens or creates the journal of the matrix with this heading, given as JSON. A
     /// file that another process is writing to, or that belongs to another matrix, is an error.
     #[new]
     fn new(path: PathBuf, heading: &str) -> PyResult<Self> {

@@ -78,7 +78,7 @@ impl Trace {
     }
 }
 
-/// The notices of an engine, in order.
+/// Sentences that the user should read, in order.
 #[derive(Clone, Default)]
 struct Notices(Arc<Mutex<Vec<String>>>);
 

@@ -292,7 +292,7 @@ def mutual_info_features(
     text = as_json(plan, "plan")
     _native.check_plan(text, features.rows)
     warn_of_notice(estimator_name(estimator))
-    # A column that is constant in the rows used is a problem, and no advice can help.
+    # With "drop", a column that is constant in the rows used is an error without advice.
     options = reading_options(None, None, missing, "drop")
     varying = [
         k

@@ -1,4 +1,4 @@
-"""Mutual information as a training loss for PyTorch, in plain torch operations.
+"""Mutual information as a training loss for PyTorch.
 
 ``import fdime`` does not import torch; ``import fdime.torch`` does.
 """
