@@ -1,16 +1,16 @@
 //! Building blocks for researchers: divergences, objectives, scenarios.
 
-use crate::failure::{caught, exception, guarded};
-use crate::table::readable;
-use crate::watch::watched;
+use crate::background::run_in_background;
+use crate::failure::{call_library, catch_panic, exception};
+use crate::table::aligned;
 use fdime::estimate::Progress;
 use fdime::names::Entry;
-use fdime::objective::{Cost, Objective as Maximised, value_and_gradient};
+use fdime::objective::{Cost, Objective as LibraryObjective, value_and_gradient};
 use fdime::random::{Purpose, stream};
 use fdime::scores::{PairCounts, ScoreBlock, Scores};
 use fdime::{
-    Divergence as Generator, Estimator, Level, PairSource, Pairing, Scenario as Distribution,
-    ScenarioPlan, bmi_suite,
+    AnyEstimator, Divergence as LibraryDivergence, Error, Estimator, Level, Message, PairSource,
+    Pairing, Parameter, Scenario as LibraryScenario, ScenarioPlan, bmi_suite,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -21,96 +21,100 @@ use std::sync::Mutex;
 /// An f-divergence.
 #[pyclass(frozen, module = "fdime._native")]
 pub struct Divergence {
-    generator: Generator,
+    divergence: LibraryDivergence,
 }
 
 impl Divergence {
+    /// Applies a function of the divergence to each value.
     fn map<'py>(
         &self,
         values: &Bound<'py, PyAny>,
-        function: impl Fn(&Generator, f64) -> f64,
-    ) -> NewNumbers<'py> {
-        caught(|| {
-            let array: PyReadonlyArray1<f64> = readable(values)?.extract()?;
-            let mapped = array.as_array().iter().map(|v| function(&self.generator, *v)).collect();
+        function: impl Fn(&LibraryDivergence, f64) -> f64,
+    ) -> NewArray<'py> {
+        catch_panic(|| {
+            let array: PyReadonlyArray1<f64> = aligned(values)?.extract()?;
+            let mapped = array.as_array().iter().map(|v| function(&self.divergence, *v)).collect();
             Ok(PyArray1::from_vec(values.py(), mapped))
         })
     }
 }
 
-type NewNumbers<'py> = PyResult<Bound<'py, PyArray1<f64>>>;
+type NewArray<'py> = PyResult<Bound<'py, PyArray1<f64>>>;
 
 #[pymethods]
 impl Divergence {
-    /// By its name, or `f:` and an expression in u.
+    /// Creates a divergence by its name, or by `f:` and an expression in u.
     #[new]
     fn new(name: &str) -> PyResult<Self> {
-        Ok(Divergence { generator: guarded(|| name.parse())? })
+        Ok(Divergence { divergence: call_library(|| name.parse())? })
     }
 
     #[getter]
     fn name(&self) -> String {
-        self.generator.to_string()
+        self.divergence.to_string()
     }
 
     #[getter]
     fn title(&self) -> &'static str {
-        self.generator.title()
+        self.divergence.title()
     }
 
     #[getter]
     fn formula(&self) -> String {
-        self.generator.formula()
+        self.divergence.formula()
     }
 
-    /// What was changed about f, if anything.
+    /// What the user should know about f, if there is anything.
     #[getter]
     fn notice(&self) -> Option<String> {
-        Estimator::f_dime(self.generator.clone()).notice()
+        Estimator::f_dime(self.divergence.clone()).notice()
     }
 
-    fn f<'py>(&self, u: &Bound<'py, PyAny>) -> NewNumbers<'py> {
-        self.map(u, Generator::f)
+    fn f<'py>(&self, u: &Bound<'py, PyAny>) -> NewArray<'py> {
+        self.map(u, LibraryDivergence::f)
     }
 
-    fn a<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
-        self.map(log_ratio, Generator::a)
+    fn a<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewArray<'py> {
+        self.map(log_ratio, LibraryDivergence::a)
     }
 
-    fn b<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
-        self.map(log_ratio, Generator::b)
+    fn b<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewArray<'py> {
+        self.map(log_ratio, LibraryDivergence::b)
     }
 
-    fn a_slope<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
-        self.map(log_ratio, Generator::a_slope)
+    fn a_slope<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewArray<'py> {
+        self.map(log_ratio, LibraryDivergence::a_slope)
     }
 
-    fn b_slope<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewNumbers<'py> {
-        self.map(log_ratio, Generator::b_slope)
+    fn b_slope<'py>(&self, log_ratio: &Bound<'py, PyAny>) -> NewArray<'py> {
+        self.map(log_ratio, LibraryDivergence::b_slope)
     }
 }
 
-/// What a critic is trained to maximise, with its memory of past batches (MINE's moving average).
+/// The objective of a critic, with its state over batches (MINE's moving average).
 #[pyclass(frozen, module = "fdime._native")]
 pub struct Objective {
     estimator: Estimator,
-    state: Mutex<Option<(PairCounts, Box<dyn Maximised>)>>,
+    state: Mutex<Option<(PairCounts, Box<dyn LibraryObjective>)>>,
 }
 
-/// Scores of all pairs as a square matrix, or of joint and marginal pairs.
-fn scores(joint: &Bound<'_, PyAny>, marginal: Option<&Bound<'_, PyAny>>) -> PyResult<ScoreBlock> {
+/// Reads the scores of all pairs as a square matrix, or those of joint and of marginal pairs.
+fn read_scores(
+    joint: &Bound<'_, PyAny>,
+    marginal: Option<&Bound<'_, PyAny>>,
+) -> PyResult<ScoreBlock> {
     let Some(marginal) = marginal else {
-        let matrix: PyReadonlyArray2<f32> = readable(joint)?.extract()?;
+        let matrix: PyReadonlyArray2<f32> = aligned(joint)?.extract()?;
         let matrix = matrix.as_array();
         let n = matrix.nrows();
         if n < 2 || matrix.ncols() != n {
-            let problem = "scores of all pairs are a square matrix of at least 2 rows";
+            let problem = "the scores of all pairs must be a square matrix with at least 2 rows";
             return Err(PyValueError::new_err(problem));
         }
         return Ok(ScoreBlock::AllPairs { first: 0, n, matrix: matrix.iter().copied().collect() });
     };
     let (joint, marginal): (PyReadonlyArray1<f32>, PyReadonlyArray1<f32>) =
-        (readable(joint)?.extract()?, readable(marginal)?.extract()?);
+        (aligned(joint)?.extract()?, aligned(marginal)?.extract()?);
     let (joint, marginal) = (joint.as_array().to_vec(), marginal.as_array().to_vec());
     if joint.is_empty() || marginal.is_empty() {
         return Err(PyValueError::new_err("there are no scores"));
@@ -123,12 +127,25 @@ fn check_pairing(estimator: &Estimator, scores: &ScoreBlock) -> PyResult<()> {
         ScoreBlock::AllPairs { .. } => Pairing::AllPairs,
         ScoreBlock::Paired { .. } => Pairing::Derangement,
     };
-    guarded(|| estimator.check_pairing(pairing))
+    call_library(|| estimator.check_pairing(pairing))
 }
 
 impl Objective {
-    /// Whether past batches count.
-    fn remembers(&self) -> bool {
+    /// Returns the error for a batch of another size than those before.
+    fn other_batch_size(&self, known: PairCounts, counts: PairCounts) -> Error {
+        let PairCounts { joint, marginal } = known;
+        let reason =
+            format!("it remembers batches of {joint} + {marginal}; make another for other sizes");
+        Error::Incompatible {
+            parameter: Parameter::Estimator,
+            value: self.estimator.name().into(),
+            other: Message::from(format!("{} + {} scores", counts.joint, counts.marginal)),
+            reason: reason.into(),
+        }
+    }
+
+    /// Returns whether the gradient depends on past batches.
+    fn has_memory(&self) -> bool {
         *self.estimator.cost() == Cost::MovingAverage
     }
 }
@@ -138,16 +155,18 @@ impl Objective {
     #[new]
     #[pyo3(signature = (estimator, link=None, readout=None))]
     fn new(estimator: &str, link: Option<&str>, readout: Option<&str>) -> PyResult<Self> {
-        let estimator = guarded(|| {
-            let mut estimator: Estimator = estimator.parse()?;
+        let estimator = call_library(|| {
+            let AnyEstimator::Critic(mut estimator) = estimator.parse()? else {
+                let expected = "give an estimator that trains a critic, e.g. gan-dime".into();
+                let (parameter, value) = (Parameter::Estimator, estimator.to_string());
+                return Err(Error::InvalidParameter { parameter, value, expected });
+            };
             if let Some(link) = link {
                 estimator = estimator.with_link(link.parse()?);
             }
             if let Some(readout) = readout {
                 estimator = estimator.with_readout(readout.parse()?);
             }
-            // NJEE has classifiers in place of a critic, and says so here.
-            estimator.objective(PairCounts { joint: 1, marginal: 1 })?;
             Ok(estimator)
         })?;
         Ok(Objective { estimator, state: Mutex::new(None) })
@@ -158,7 +177,7 @@ impl Objective {
         self.estimator.name().to_string()
     }
 
-    /// What is maximised: `f:` and a divergence, `moving-average`, `clipped-TAU` or `info-nce`.
+    /// The objective by name: `f:` and a divergence, `moving-average`, `clipped-TAU` or `info-nce`.
     #[getter]
     fn cost(&self) -> String {
         match self.estimator.cost() {
@@ -166,7 +185,6 @@ impl Objective {
             Cost::MovingAverage => "moving-average".into(),
             Cost::Clipped { tau } => format!("clipped-{tau}"),
             Cost::InfoNce => "info-nce".into(),
-            Cost::Classifiers => "classifiers".into(),
         }
     }
 
@@ -180,7 +198,7 @@ impl Objective {
         self.estimator.readout().to_string()
     }
 
-    /// Value and gradient, in the shape of the scores.
+    /// Returns the value, and the gradient in the shape of the scores.
     #[pyo3(signature = (joint, marginal=None))]
     fn value_and_gradient<'py>(
         &self,
@@ -188,28 +206,20 @@ impl Objective {
         joint: &Bound<'py, PyAny>,
         marginal: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(f64, Vec<Bound<'py, PyAny>>)> {
-        let scores = caught(|| scores(joint, marginal))?;
+        let scores = catch_panic(|| read_scores(joint, marginal))?;
         check_pairing(&self.estimator, &scores)?;
         let counts = Scores(std::slice::from_ref(&scores)).counts();
         let mut state = self.state.lock().unwrap_or_else(|error| error.into_inner());
-        let (value, gradient) = guarded(|| {
-            let known = state.as_ref().map(|(known, _)| *known);
-            if let Some(known) = known.filter(|k| *k != counts && self.remembers()) {
-                return Err(fdime::Error::Incompatible {
-                    parameter: fdime::Parameter::Estimator,
-                    value: self.estimator.name().into(),
-                    other: format!("{} + {} scores", counts.joint, counts.marginal).into(),
-                    reason: format!(
-                        "it remembers batches of {} + {}; make another for other sizes",
-                        known.joint, known.marginal
-                    )
-                    .into(),
-                });
+        let (value, gradient) = call_library(|| {
+            if let Some((known, _)) = &*state
+                && *known != counts
+                && self.has_memory()
+            {
+                return Err(self.other_batch_size(*known, counts));
             }
-            if known != Some(counts) {
-                *state = Some((counts, self.estimator.objective(counts)?));
-            }
-            let Some((_, objective)) = &mut *state else { unreachable!("it was just made") };
+            let same_size = state.take().filter(|(known, _)| *known == counts);
+            let new = || (counts, self.estimator.objective(counts));
+            let (_, objective) = state.insert(same_size.unwrap_or_else(new));
             Ok(value_and_gradient(&mut **objective, &scores))
         })?;
         let gradients = match gradient {
@@ -223,23 +233,23 @@ impl Objective {
         Ok((value, gradients))
     }
 
-    /// The mutual information read off scores.
+    /// Returns the mutual information that the readout computes from scores.
     #[pyo3(signature = (joint, marginal=None))]
     fn mutual_information(
         &self,
         joint: &Bound<'_, PyAny>,
         marginal: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<f64> {
-        let scores = caught(|| scores(joint, marginal))?;
+        let scores = catch_panic(|| read_scores(joint, marginal))?;
         check_pairing(&self.estimator, &scores)?;
-        guarded(|| Ok(self.estimator.mutual_information(Scores(&[scores])).0))
+        call_library(|| Ok(self.estimator.mutual_information(Scores(&[scores])).0))
     }
 }
 
 /// A distribution with known mutual information.
 #[pyclass(frozen, module = "fdime._native")]
 pub struct Scenario {
-    distribution: Distribution,
+    scenario: LibraryScenario,
 }
 
 type Sample<'py> =
@@ -249,40 +259,42 @@ type Sample<'py> =
 impl Scenario {
     #[new]
     fn new(name: &str, dim: usize, level: &str) -> PyResult<Self> {
-        let made = || ScenarioPlan::new(name, dim)?.at(level.parse::<Level>()?);
-        Ok(Scenario { distribution: guarded(made)? })
+        let scenario = || ScenarioPlan::new(name, dim)?.at(level.parse::<Level>()?);
+        Ok(Scenario { scenario: call_library(scenario)? })
     }
 
     #[getter]
     fn mutual_information(&self) -> f64 {
-        self.distribution.mutual_information().0
+        self.scenario.mutual_information().0
     }
 
     #[getter]
     fn dims(&self) -> (usize, usize) {
-        self.distribution.dims()
+        self.scenario.dims()
     }
 
-    /// x, y and the exact log ratio of every row.
+    /// Draws rows. Returns x, y and the exact log ratio of each row.
     fn sample<'py>(&self, py: Python<'py>, n: usize, seed: u64) -> PyResult<Sample<'py>> {
-        let (x_dim, y_dim) = self.distribution.dims();
-        let room = |dim: usize| {
+        let (x_dim, y_dim) = self.scenario.dims();
+        let reserve = |dim: usize| {
             let mut values = Vec::new();
             let reserved = n.checked_mul(dim).map(|count| values.try_reserve_exact(count));
             match reserved {
                 Some(Ok(())) => Ok(values),
-                _ => Err(PyMemoryError::new_err(format!("there is no room for {n} rows"))),
+                _ => Err(PyMemoryError::new_err(format!(
+                    "n={n}: not enough memory for so many rows"
+                ))),
             }
         };
-        let (mut x, mut y, mut ratios) = (room(x_dim)?, room(y_dim)?, room(1)?);
-        let (x, y, ratios) = watched(py, 1, None, |watch| {
+        let (mut x, mut y, mut ratios) = (reserve(x_dim)?, reserve(y_dim)?, reserve(1)?);
+        let (x, y, ratios) = run_in_background(py, None, |progress| {
             let mut rng = stream(seed, Purpose::Data, 0, 0);
             let (mut x_row, mut y_row) = (Vec::new(), Vec::new());
             for _ in 0..n {
-                if watch.advance(1).is_break() {
-                    return Err(fdime::Error::Interrupted);
+                if progress.advance(1).is_break() {
+                    return Err(Error::Interrupted);
                 }
-                ratios.push(self.distribution.draw(&mut rng, &mut x_row, &mut y_row));
+                ratios.push(self.scenario.draw(&mut rng, &mut x_row, &mut y_row));
                 x.extend_from_slice(&x_row);
                 y.extend_from_slice(&y_row);
             }
@@ -293,7 +305,7 @@ impl Scenario {
     }
 }
 
-/// Name, scenario, dimension and level of the 40 tasks of the benchmark.
+/// Returns the name, scenario, dimension and level of the 40 tasks of the benchmark.
 #[pyfunction]
 pub fn suite() -> PyResult<Vec<(String, String, usize, String)>> {
     let tasks = bmi_suite().map_err(exception)?;
@@ -303,7 +315,7 @@ pub fn suite() -> PyResult<Vec<(String, String, usize, String)>> {
         .collect())
 }
 
-/// Every name that something answers to, with a description, by what it names.
+/// Returns every name that a user can write, with a description, by kind.
 #[pyfunction]
 pub fn names() -> BTreeMap<&'static str, BTreeMap<String, String>> {
     let described = |entry: Entry| match entry.formula {

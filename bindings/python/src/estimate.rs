@@ -1,15 +1,16 @@
 //! Estimates from finite data.
 
-use crate::failure::{caught, exception, guarded, json, parsed};
+use crate::background::run_in_background;
+use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
 use crate::table::Table;
-use crate::watch::watched;
-use crate::words::Arguments;
-use fdime::Estimator;
+use crate::wording::KeywordArguments;
 use fdime::data::{Column, ConstantColumns, Frame, MissingRows, PairTable, Reading, scoring_pairs};
 use fdime::estimate::{
-    Estimate, EstimatePlan, EstimateReport, PairFinding, Paragraph, RowOrder, SavedColumn,
-    SavedModel, estimate as estimate_of,
+    self as library, Estimate, EstimatePlan, EstimateReport, Paragraph, RowOrder, SavedColumn,
+    SavedModel,
 };
+use fdime::parallel::thread_count;
+use fdime::{CpuEngine, Estimator};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,18 +18,18 @@ use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How columns are read: what the arguments of that name say.
+/// How columns are read, by the keyword arguments of the same names.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Options {
+pub struct ReadingOptions {
     discrete: Vec<String>,
     numeric: Vec<String>,
     missing: String,
     constant: String,
 }
 
-/// Whether `drop` or `error` was asked for.
-fn drops(argument: &str, value: &str) -> PyResult<bool> {
+/// Returns whether `drop` was asked for. Anything but `drop` and `error` is an error.
+fn is_drop(argument: &str, value: &str) -> PyResult<bool> {
     match value {
         "drop" => Ok(true),
         "error" => Ok(false),
@@ -37,13 +38,13 @@ fn drops(argument: &str, value: &str) -> PyResult<bool> {
 }
 
 fn missing_rows(value: &str) -> PyResult<MissingRows> {
-    let drop = drops("missing", value)?;
-    Ok(if drop { MissingRows::Drop } else { MissingRows::Refuse })
+    Ok(if is_drop("missing", value)? { MissingRows::Drop } else { MissingRows::Refuse })
 }
 
-impl Options {
-    fn reading(&self) -> PyResult<Reading<'_>> {
-        let drop_constant = drops("constant", &self.constant)?;
+impl ReadingOptions {
+    /// Returns the library's options. Selectors are not among them: see `pair_table`.
+    pub fn reading(&self) -> PyResult<Reading<'_>> {
+        let drop_constant = is_drop("constant", &self.constant)?;
         Ok(Reading {
             missing: missing_rows(&self.missing)?,
             constant: if drop_constant { ConstantColumns::Drop } else { ConstantColumns::Refuse },
@@ -52,7 +53,7 @@ impl Options {
     }
 }
 
-/// The plan for an estimator and an effort, as JSON.
+/// Returns the plan for an estimator and an effort as JSON.
 #[pyfunction]
 pub fn estimate_plan(
     estimator: &str,
@@ -62,7 +63,7 @@ pub fn estimate_plan(
     seed: u64,
     blocks: Option<usize>,
 ) -> PyResult<String> {
-    let plan = guarded(|| {
+    let plan = call_library(|| {
         let mut plan = EstimatePlan::new(estimator.parse()?, effort.parse()?);
         plan.folds = folds;
         plan.permutations = permutations;
@@ -72,24 +73,26 @@ pub fn estimate_plan(
         }
         Ok(plan)
     })?;
-    json(&plan)
+    to_json(&plan)
 }
 
-/// Refuses a plan that cannot be run on this many rows.
+/// Checks that a plan can be executed on this many rows.
 #[pyfunction]
 pub fn check_plan(plan: &str, rows: usize) -> PyResult<()> {
-    let plan: EstimatePlan = parsed(plan, "plan")?;
-    guarded(|| plan.check(rows))
+    let plan: EstimatePlan = parse_json(plan, "plan")?;
+    call_library(|| plan.check(rows))
 }
 
-/// What the user should know about an estimator, if anything.
+/// Returns what the user should know about an estimator, if there is anything.
 #[pyfunction]
 pub fn notice(estimator: &str) -> PyResult<Option<String>> {
-    guarded(|| Ok(estimator.parse::<Estimator>().ok().and_then(|estimator| estimator.notice())))
+    call_library(|| {
+        Ok(estimator.parse::<Estimator>().ok().and_then(|estimator| estimator.notice()))
+    })
 }
 
-/// The columns of x and then those of y.
-fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
+/// Returns the columns of x followed by those of y.
+pub fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
     if x.rows != y.rows {
         return Err(PyValueError::new_err(format!(
             "x has {} rows, but y has {}; each row of x goes with the same row of y",
@@ -100,46 +103,48 @@ fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
     Frame::new(columns).map_err(exception)
 }
 
-/// Both sides, with columns as numbers or categories as asked for, and their complete rows.
-fn pair_table(x: &Frame, y: &Frame, options: &Options) -> PyResult<PairTable> {
+/// Returns the complete rows of both sides, with columns converted to numbers or categories as the
+/// options ask.
+fn pair_table(x: &Frame, y: &Frame, options: &ReadingOptions) -> PyResult<PairTable> {
     let frame = side_by_side(x, y)?;
     let reading = options.reading()?;
     let [discrete, numeric] = [&options.discrete, &options.numeric]
         .map(|selectors| selectors.iter().map(String::as_str).collect::<Vec<_>>());
-    guarded(|| {
+    call_library(|| {
         let frame = frame.typed(&discrete, &numeric, "x and y")?;
         frame.into_pairs(x.columns.len(), &reading, "x and y")
     })
 }
 
-/// One value for every row of the input; rows that were left out have none.
-fn spread_out(values: &[f64], kept: &[usize], rows: usize) -> Vec<f64> {
+/// Returns one value for each row of the input; NaN for rows that were dropped.
+fn at_input_rows(values: &[f64], kept: &[usize], rows: usize) -> Vec<f64> {
     let mut all = vec![f64::NAN; rows];
     kept.iter().zip(values).for_each(|(row, value)| all[*row] = *value);
     all
 }
 
-/// The estimate: JSON, summaries, pointwise information, null distribution and model.
+/// Estimates a mutual information. Returns a dictionary: see `answer`.
 #[pyfunction]
 pub fn estimate<'py>(
     py: Python<'py>,
     x: &Bound<'py, Table>,
     y: &Bound<'py, Table>,
     plan: &str,
-    options: Options,
+    options: ReadingOptions,
     threads: usize,
-    watch: Option<Py<PyAny>>,
+    callback: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let plan: EstimatePlan = parsed(plan, "plan")?;
+    let plan: EstimatePlan = parse_json(plan, "plan")?;
     let start = Instant::now();
     let table = pair_table(&x.get().frame, &y.get().frame, &options)?;
-    let result =
-        watched(py, threads, watch, |watch| estimate_of(&table.x, &table.y, &plan, watch))?;
+    let result = run_in_background(py, callback, |progress| {
+        library::estimate(&table.x, &table.y, &plan, &CpuEngine::new(threads), progress)
+    })?;
     let seconds = start.elapsed().as_secs_f64();
-    caught(|| answer(py, &table, &plan, &result, seconds))
+    catch_panic(|| answer(py, &table, &plan, &result, seconds))
 }
 
-/// What Python is told of an estimate.
+/// Returns an estimate as JSON and summaries, with its arrays and its model.
 fn answer<'py>(
     py: Python<'py>,
     table: &PairTable,
@@ -149,10 +154,10 @@ fn answer<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let report = EstimateReport { table, plan, estimate: result, seconds };
     let answer = PyDict::new(py);
-    answer.set_item("json", json(&report.record(&Arguments))?)?;
-    answer.set_item("summary", paragraphs(report.summary(false, &Arguments)))?;
-    answer.set_item("summary_bits", paragraphs(report.summary(true, &Arguments)))?;
-    let pointwise = spread_out(&result.pointwise, &table.kept, table.input_rows);
+    answer.set_item("json", to_json(&report.record(&KeywordArguments))?)?;
+    answer.set_item("summary", paragraphs(report.summary(false, &KeywordArguments)))?;
+    answer.set_item("summary_bits", paragraphs(report.summary(true, &KeywordArguments)))?;
+    let pointwise = at_input_rows(&result.pointwise, &table.kept, table.input_rows);
     answer.set_item("pointwise", PyArray1::from_vec(py, pointwise))?;
     let test = result.independence.as_ref();
     answer.set_item("observed", test.map(|test| test.observed))?;
@@ -173,65 +178,33 @@ fn paragraphs(summary: Vec<Paragraph>) -> Vec<(bool, String)> {
     paragraphs.collect()
 }
 
-/// One pair of a matrix, as JSON.
-#[pyfunction]
-pub fn pair(
-    py: Python<'_>,
-    x: (String, Bound<'_, Table>),
-    y: (String, Bound<'_, Table>),
-    plan: &str,
-    options: Options,
-    threads: usize,
-    watch: Option<Py<PyAny>>,
-) -> PyResult<String> {
-    let plan: EstimatePlan = parsed(plan, "plan")?;
-    let reading = options.reading()?;
-    let (left, right) = (&x.1.get().frame, &y.1.get().frame);
-    let frame = side_by_side(left, right)?;
-    let columns: Vec<usize> = (0..frame.columns.len()).collect();
-    let (of_x, of_y) = columns.split_at(left.columns.len());
-    let finding = watched(py, threads, watch, |watch| {
-        PairFinding::new(&frame, (&x.0, of_x), (&y.0, of_y), &plan, &reading, &Arguments, watch)
-    })?;
-    json(&finding)
-}
-
-/// Adjusts the p-values of all pairs for their number.
-#[pyfunction]
-pub fn adjust(pairs: &str) -> PyResult<String> {
-    caught(|| {
-        let mut pairs: Vec<PairFinding> = parsed(pairs, "pairs")?;
-        PairFinding::adjust(&mut pairs);
-        json(&pairs)
-    })
-}
-
-/// Critics that give new rows a log ratio.
+/// Trained critics, which return the log ratios of new rows.
 #[pyclass(frozen, module = "fdime._native")]
 pub struct Model {
     model: SavedModel,
 }
 
-fn named(columns: &[SavedColumn]) -> Vec<(String, bool)> {
+/// Returns the name of each column and whether it is discrete.
+fn names_and_kinds(columns: &[SavedColumn]) -> Vec<(String, bool)> {
     columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()
 }
 
 #[pymethods]
 impl Model {
-    /// Names of the columns of x and of y, in the order in which they are needed.
+    /// The names of the columns of x and of y, in the order that `log_ratios` needs.
     #[getter]
     fn names(&self) -> (Vec<String>, Vec<String>) {
         let names = |columns: &[SavedColumn]| columns.iter().map(|c| c.name.clone()).collect();
         (names(self.model.x()), names(self.model.y()))
     }
 
-    /// The estimate that it comes from.
+    /// The estimate that the critics were trained for.
     #[getter]
     fn mi(&self) -> f64 {
         self.model.trained_mi_nats()
     }
 
-    /// The log ratio of every row; the columns are those of `names`.
+    /// Returns the log ratio of each row. The columns are those of `names`.
     fn log_ratios<'py>(
         &self,
         py: Python<'py>,
@@ -242,34 +215,35 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let frame = side_by_side(&x.get().frame, &y.get().frame)?;
         let missing = missing_rows(missing)?;
-        let ratios = watched(py, threads, None, |_| {
-            let (x, y) = (named(self.model.x()), named(self.model.y()));
+        let ratios = run_in_background(py, None, |_| {
+            let (x, y) = (names_and_kinds(self.model.x()), names_and_kinds(self.model.y()));
             let table = scoring_pairs(frame, &x, &y, missing, "x and y")?;
-            let ratios = self.model.log_ratios(&table.x, &table.y)?;
-            Ok(spread_out(&ratios, &table.kept, table.input_rows))
+            let ratios = self.model.log_ratios(&table.x, &table.y, thread_count(threads));
+            Ok(at_input_rows(&ratios, &table.kept, table.input_rows))
         })?;
         Ok(PyArray1::from_vec(py, ratios))
     }
 
-    /// Writes a folder that the command line's `fdime apply` reads too.
+    /// Writes a folder, which `fdime apply` of the command line also reads.
     fn save(&self, folder: PathBuf) -> PyResult<()> {
-        guarded(|| self.model.save(&folder))
+        call_library(|| self.model.save(&folder))
     }
 
-    /// Reads a folder.
+    /// Reads a folder that `save` wrote.
     #[staticmethod]
     fn load(folder: PathBuf) -> PyResult<Self> {
-        guarded(|| SavedModel::load(&folder)).map(|model| Model { model })
+        call_library(|| SavedModel::load(&folder)).map(|model| Model { model })
     }
 
+    /// Reads what `__reduce__` returned.
     #[staticmethod]
     fn from_bytes(plan: &[u8], critics: &[u8]) -> PyResult<Self> {
-        let model = guarded(|| SavedModel::from_bytes(plan, critics, Path::new("pickle")))?;
+        let model = call_library(|| SavedModel::from_bytes(plan, critics, Path::new("pickle")))?;
         Ok(Model { model })
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bytes<'py>)> {
-        let bytes = caught(|| slf.get().model.to_bytes().map_err(PyRuntimeError::new_err));
+        let bytes = catch_panic(|| slf.get().model.to_bytes().map_err(PyRuntimeError::new_err));
         let (plan, critics) = bytes?;
         let bytes = |bytes: Vec<u8>| PyBytes::new(slf.py(), &bytes);
         Ok((slf.getattr("from_bytes")?, (bytes(plan), bytes(critics))))

@@ -1,6 +1,6 @@
-//! Errors as Python's exceptions.
+//! Errors and panics as Python's exceptions.
 
-use crate::words::Arguments;
+use crate::wording::KeywordArguments;
 use fdime::{Error, Parameter, Wording};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the exception for an error of the library.
 pub fn exception(error: Error) -> PyErr {
-    let text = error.render(&Arguments);
-    let named =
-        |parameter: Parameter| format!("{}: {text}", Arguments.parameter(parameter.set_through()));
+    let text = error.render(&KeywordArguments);
+    let named = |parameter: Parameter| {
+        format!("{}: {text}", KeywordArguments.parameter(parameter.set_through()))
+    };
     match error {
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
         Error::Diverged { .. } | Error::Device { .. } => PyRuntimeError::new_err(text),
@@ -25,29 +26,30 @@ pub fn exception(error: Error) -> PyErr {
     }
 }
 
-/// Parses JSON from Python; `what` names it in the error.
-pub fn parsed<T: serde::de::DeserializeOwned>(json: &str, what: &str) -> PyResult<T> {
-    serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
+/// Parses JSON from Python. The error names `argument`.
+pub fn parse_json<T: serde::de::DeserializeOwned>(json: &str, argument: &str) -> PyResult<T> {
+    let fail = |error| PyValueError::new_err(format!("{argument}: {error}"));
+    serde_json::from_str(json).map_err(fail)
 }
 
 /// Returns a value as JSON.
-pub fn json(value: &impl serde::Serialize) -> PyResult<String> {
+pub fn to_json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Returns the exception for a caught panic, which is a bug, but must not end the interpreter.
-pub fn bug(payload: &(dyn std::any::Any + Send)) -> PyErr {
+/// Returns the exception for a caught panic, which is a bug but must not end the interpreter.
+pub fn panic_exception(payload: &(dyn std::any::Any + Send)) -> PyErr {
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     PyRuntimeError::new_err(format!("internal error, please report it: {text}"))
 }
 
-/// Runs short work of the library; a panic becomes a `RuntimeError`.
-pub fn guarded<T>(work: impl FnOnce() -> fdime::Result<T>) -> PyResult<T> {
-    caught(|| work().map_err(exception))
+/// Calls the library for short work. Errors and panics become exceptions.
+pub fn call_library<T>(work: impl FnOnce() -> fdime::Result<T>) -> PyResult<T> {
+    catch_panic(|| work().map_err(exception))
 }
 
-/// Runs short work; a panic becomes a `RuntimeError`.
-pub fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(bug(&*payload)))
+/// Does short work. A panic becomes a `RuntimeError`.
+pub fn catch_panic<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panic_exception(&*payload)))
 }

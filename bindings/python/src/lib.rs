@@ -1,28 +1,31 @@
-//! The native part of the Python package: it takes columns, plans as JSON and scores, and gives back
-//! arrays and JSON. Everything that is pleasant to use is Python, in `python/fdime`.
+//! The native part of the Python package. It takes columns, scores and plans as JSON, and returns
+//! arrays and JSON. The public interface is written in Python, in `python/fdime`.
 
+mod background;
 mod blocks;
 mod estimate;
 mod failure;
+mod matrix;
 mod staircase;
 mod table;
-mod watch;
-mod words;
+mod wording;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::background::panic_in_a_worker;
+    #[pymodule_export]
     use super::blocks::{Divergence, Objective, Scenario, names, suite};
     #[pymodule_export]
-    use super::estimate::{Model, adjust, check_plan, estimate, estimate_plan, notice, pair};
+    use super::estimate::{Model, check_plan, estimate, estimate_plan, notice};
+    #[pymodule_export]
+    use super::matrix::{Journal, adjust_pairs, estimate_pair};
     #[pymodule_export]
     use super::staircase::{Trace, execute, run_plans, staircase_plan, summarise};
     #[pymodule_export]
     use super::table::Table;
-    #[pymodule_export]
-    use super::watch::panic_in_a_worker;
 
     /// Silences panics that the library returns as errors.
     #[pymodule_init]

@@ -1,33 +1,38 @@
 //! Training runs on distributions with known mutual information.
 
-use crate::failure::{caught, guarded, json, parsed};
-use crate::watch::watched;
-use fdime::engine::engine_named;
+use crate::background::{SharedProgress, run_in_background};
+use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use fdime::estimate::Progress;
-use fdime::train::StaircasePlan;
-use fdime::{CpuEngine, Ending, Error, Observer, RunPlan, Trace as RunTrace, summarise_runs};
+use fdime::train::{Outcome, RunLog, StaircasePlan};
+use fdime::{
+    Activation, Device, DeviceChoice, Ending, Engine, Error, Observer, Precision, RunPlan,
+    StepRecord, Trace as RunTrace, summarise_runs,
+};
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// The plan, or the paper's where there is none, with what the options ask for; all JSON.
+/// Returns the plan with the settings of the options, all as JSON. Without a plan, the other settings
+/// are the paper's.
 #[pyfunction]
 pub fn staircase_plan(plan: Option<&str>, options: &str) -> PyResult<String> {
-    let fail = |reason| PyValueError::new_err(format!("plan: {reason}"));
+    let fail = |error| PyValueError::new_err(format!("plan: {error}"));
     let plan = plan.map(StaircasePlan::from_json).transpose().map_err(fail)?;
-    let options = parsed(options, "staircase")?;
-    json(&guarded(|| StaircasePlan::new(plan, &options))?)
+    let options = parse_json(options, "staircase")?;
+    to_json(&call_library(|| StaircasePlan::new(plan, &options))?)
 }
 
-/// The plans of a staircase's runs, each as JSON.
+/// Returns the plans of a staircase's runs, each as JSON.
 #[pyfunction]
 pub fn run_plans(plan: &str) -> PyResult<Vec<String>> {
-    let plan: StaircasePlan = parsed(plan, "plan")?;
-    plan.run_plans().iter().map(json).collect()
+    let plan: StaircasePlan = parse_json(plan, "plan")?;
+    plan.run_plans().iter().map(to_json).collect()
 }
 
-/// What happened in a run.
+/// Every step of a run.
 #[pyclass(frozen, module = "fdime._native")]
 pub struct Trace {
     trace: RunTrace,
@@ -35,10 +40,10 @@ pub struct Trace {
 
 #[pymethods]
 impl Trace {
-    /// From JSON.
+    /// Reads JSON.
     #[new]
     fn new(text: &str) -> PyResult<Self> {
-        Ok(Trace { trace: parsed(text, "trace")? })
+        Ok(Trace { trace: parse_json(text, "trace")? })
     }
 
     /// The exact mutual information of each level.
@@ -47,13 +52,13 @@ impl Trace {
         PyArray1::from_iter(py, self.trace.true_mi.iter().map(|mi| mi.0))
     }
 
-    /// The estimate read off every step's batch.
+    /// The estimate from the batch of each step.
     #[getter]
     fn estimates<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_iter(py, self.trace.steps.iter().map(|step| step.estimate.0))
     }
 
-    /// The objective's value at every step.
+    /// The objective at each step.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_iter(py, self.trace.steps.iter().map(|step| step.value))
@@ -69,11 +74,91 @@ impl Trace {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().into_any(), (json(&slf.get().trace)?,)))
+        Ok((slf.get_type().into_any(), (to_json(&slf.get().trace)?,)))
     }
 }
 
-/// Executes plans together. Also gives back what the user should know, in sentences.
+/// Sentences that the user should read, in order.
+#[derive(Clone, Default)]
+struct Notices(Arc<Mutex<Vec<String>>>);
+
+impl Notices {
+    fn push(&self, text: &str) {
+        self.0.lock().unwrap_or_else(|error| error.into_inner()).push(text.to_string());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(|error| error.into_inner()))
+    }
+}
+
+/// The log of finished runs, in the format of the command line's `--log`.
+struct Log {
+    runs: RunLog<RunPlan, RunTrace>,
+    notices: Notices,
+}
+
+/// Counts the steps of a run, and writes its trace to the log at its end.
+struct RunObserver<'a> {
+    progress: SharedProgress,
+    plan: &'a RunPlan,
+    device: String,
+    log: Option<&'a Mutex<Log>>,
+}
+
+impl Observer for RunObserver<'_> {
+    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
+        self.progress.advance(1)
+    }
+
+    fn on_end(&mut self, outcome: &Outcome) {
+        let Some(log) = self.log.filter(|_| outcome.ending != Ending::Stopped) else { return };
+        let mut log = log.lock().unwrap_or_else(|error| error.into_inner());
+        let appended = RunTrace::new(self.plan, outcome)
+            .and_then(|trace| log.runs.append(self.plan.clone(), &self.device, trace));
+        if let Err(error) = appended {
+            log.notices.push(&format!("{error}; this run is not in the log"));
+        }
+    }
+}
+
+/// Executes the plans that are not in the log. Returns the traces of all plans.
+fn execute_open(
+    plans: &[RunPlan],
+    engine: &dyn Engine,
+    log: Option<Log>,
+    progress: &SharedProgress,
+) -> fdime::Result<Vec<RunTrace>> {
+    let mut traces: Vec<Option<RunTrace>> = Vec::new();
+    for plan in plans {
+        plan.check()?;
+        let device = engine.device_of(plan)?;
+        if device == Device::Cpu {
+            plan.check_memory()?;
+        }
+        let logged = log.as_ref().and_then(|log| log.runs.find(plan, &device.to_string()));
+        traces.push(logged.cloned());
+    }
+    let open = plans.iter().zip(&traces).filter(|(_, trace)| trace.is_none());
+    let open: Vec<RunPlan> = open.map(|(plan, _)| plan.clone()).collect();
+    progress.begin(open.iter().map(|plan| plan.schedule.total() as u64).sum());
+    let log = log.map(Mutex::new);
+    let observer = |index: usize| -> Box<dyn Observer + '_> {
+        let plan = &open[index];
+        // The plan was checked above.
+        let device = engine.device_of(plan).map_or(String::new(), |device| device.to_string());
+        Box::new(RunObserver { progress: progress.clone(), plan, device, log: log.as_ref() })
+    };
+    let executed = engine.run(&open, &observer).into_iter().collect::<fdime::Result<Vec<_>>>()?;
+    if executed.iter().any(|trace| trace.ending == Ending::Stopped) {
+        return Err(Error::Interrupted);
+    }
+    let mut executed = executed.into_iter();
+    Ok(traces.into_iter().filter_map(|trace| trace.or_else(|| executed.next())).collect())
+}
+
+/// Executes plans, given as JSON. Returns their traces, and sentences that the user should read.
+/// Runs that are in the file `log` are not repeated; each finished run is appended to it.
 #[pyfunction]
 pub fn execute(
     py: Python<'_>,
@@ -81,40 +166,30 @@ pub fn execute(
     device: &str,
     precision: Option<&str>,
     threads: usize,
-    watch: Option<Py<PyAny>>,
+    log: Option<PathBuf>,
+    callback: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<Trace>, Vec<String>)> {
-    let plans: Vec<RunPlan> = plans.iter().map(|p| parsed(p, "plan")).collect::<PyResult<_>>()?;
-    let Some(first) = plans.first() else { return Ok(Default::default()) };
-    let activation = first.critic.activation;
-    let notices = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&notices);
-    let notice = move |text: &str| {
-        heard.lock().unwrap_or_else(|error| error.into_inner()).push(text.to_string());
-    };
-    let traces = watched(py, threads, watch, |watch| {
-        let engine = engine_named(device, precision, threads, activation, notice)?;
-        for plan in &plans {
-            plan.check()?;
-            if engine.device(plan) == CpuEngine::DEVICE {
-                plan.check_memory()?;
-            }
-        }
-        watch.begin(plans.iter().map(|plan| plan.iterations() as u64).sum());
-        let observer = |_: usize| -> Box<dyn Observer> { Box::new(watch.clone()) };
-        let traces = engine.execute(&plans, &observer).into_iter();
-        let traces = traces.collect::<fdime::Result<Vec<RunTrace>>>()?;
-        match traces.iter().any(|trace| trace.ending == Ending::Stopped) {
-            true => Err(Error::Interrupted),
-            false => Ok(traces),
-        }
+    let plans = plans.iter().map(|plan| parse_json(plan, "plan"));
+    let plans: Vec<RunPlan> = plans.collect::<PyResult<_>>()?;
+    let device: DeviceChoice = call_library(|| device.parse())?;
+    let precision: Option<Precision> = call_library(|| precision.map(str::parse).transpose())?;
+    let critic = plans.iter().find_map(|plan| plan.training.learner.critic());
+    let activation = critic.map_or(Activation::Relu, |learner| learner.critic.activation);
+    let notices = Notices::default();
+    let runs = call_library(|| log.as_deref().map(RunLog::open).transpose())?;
+    let log = runs.map(|runs| Log { runs, notices: notices.clone() });
+    let engine_notices = notices.clone();
+    let traces = run_in_background(py, callback, |progress| {
+        let notice = move |text: &str| engine_notices.push(text);
+        let engine = device.engine(precision, threads, activation, notice)?;
+        execute_open(&plans, &*engine, log, progress)
     })?;
-    let notices = notices.lock().unwrap_or_else(|error| error.into_inner()).clone();
-    Ok((traces.into_iter().map(|trace| Trace { trace }).collect(), notices))
+    Ok((traces.into_iter().map(|trace| Trace { trace }).collect(), notices.take()))
 }
 
-/// Each level over the runs that finished it, by the last iterations, as JSON.
+/// Summarises the last iterations of each level over the runs that finished it. Returns JSON.
 #[pyfunction]
 pub fn summarise(traces: Vec<Bound<'_, Trace>>, last: usize) -> PyResult<String> {
     let traces: Vec<RunTrace> = traces.iter().map(|trace| trace.get().trace.clone()).collect();
-    caught(|| json(&summarise_runs(&traces, last)))
+    catch_panic(|| to_json(&summarise_runs(&traces, last)))
 }

@@ -1,11 +1,12 @@
-//! Columns from Python's arrays and from other libraries' memory.
+//! Columns from arrays and from the Arrow tables of other libraries.
 
-use crate::failure::{caught, exception, guarded};
+use crate::failure::{call_library, catch_panic, exception};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator, make_array};
-use fdime::data::{Column, Frame, MISSING, Values, read_batches};
+use fdime::Parameter;
+use fdime::data::{Column, Frame, MISSING, Values, read_batches, select};
 use numpy::ndarray::ArrayView1;
 use numpy::{
     PyArray1, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray,
@@ -23,7 +24,7 @@ pub struct Table {
     pub(crate) frame: Arc<Frame>,
 }
 
-/// Numbers with NaN for missing ones.
+/// Returns a column of numbers; NaN is a missing value. An infinite value is an error.
 fn continuous<T: Copy + Into<f64>>(name: &str, values: ArrayView1<T>) -> PyResult<Column> {
     let values: Vec<f64> = values.iter().map(|value| (*value).into()).collect();
     if let Some(row) = values.iter().position(|value| value.is_infinite()) {
@@ -35,19 +36,19 @@ fn continuous<T: Copy + Into<f64>>(name: &str, values: ArrayView1<T>) -> PyResul
     Ok(Column { name: name.into(), values: Values::Continuous(values) })
 }
 
-/// The array, or a copy of one that does not lie as its type demands, such as a field of a packed
-/// record or a part of a message: Rust may not look at such memory.
-pub fn readable<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// Returns the array, or a copy if its memory is not aligned for its type, such as a field of a packed
+/// record: Rust must not read such memory.
+pub fn aligned<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let Ok(untyped) = array.cast::<PyUntypedArray>() else { return Ok(array.clone()) };
     let size = untyped.dtype().itemsize().max(1) as isize;
-    let stepped = untyped.strides().iter().all(|stride| stride % size == 0);
-    let aligned = array.getattr("flags")?.getattr("aligned")?.extract::<bool>()?;
-    if stepped && aligned { Ok(array.clone()) } else { array.call_method0("copy") }
+    let whole_steps = untyped.strides().iter().all(|stride| stride % size == 0);
+    let is_aligned = array.getattr("flags")?.getattr("aligned")?.extract::<bool>()?;
+    if whole_steps && is_aligned { Ok(array.clone()) } else { array.call_method0("copy") }
 }
 
-/// One column: an array of float64 or float32, or (codes, labels) with -1 for a missing value.
-fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Column> {
-    let values = &readable(values)?;
+/// Reads a column: an array of float64 or float32, or (codes, labels) with -1 for a missing value.
+fn read_column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Column> {
+    let values = &aligned(values)?;
     if let Ok(array) = values.extract::<PyReadonlyArray1<f64>>() {
         return continuous(name, array.as_array());
     }
@@ -55,7 +56,7 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Column> {
         return continuous(name, array.as_array());
     }
     let (codes, labels): (Bound<'_, PyAny>, Vec<String>) = values.extract()?;
-    let codes: PyReadonlyArray1<i64> = readable(&codes)?.extract()?;
+    let codes: PyReadonlyArray1<i64> = aligned(&codes)?.extract()?;
     let code = |code: &i64| match usize::try_from(*code) {
         Ok(code) if code < labels.len() => Ok(code as u32),
         Ok(code) => {
@@ -67,24 +68,25 @@ fn column(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Column> {
     Ok(Column { name: name.into(), values: Values::Discrete { codes, labels } })
 }
 
-/// The columns of a matrix, whatever its strides.
-fn columns<T: numpy::Element + Copy + Into<f64>>(
+/// Reads the columns of a matrix with any strides.
+fn read_columns<T: numpy::Element + Copy + Into<f64>>(
     names: &[String],
     matrix: &PyReadonlyArray2<T>,
 ) -> PyResult<Vec<Column>> {
     let matrix = matrix.as_array();
-    same_count(names.len(), matrix.ncols())?;
+    check_count(names.len(), matrix.ncols())?;
     names.iter().zip(matrix.columns()).map(|(name, column)| continuous(name, column)).collect()
 }
 
-fn same_count(names: usize, columns: usize) -> PyResult<()> {
+/// Returns an error unless there are as many names as columns.
+fn check_count(names: usize, columns: usize) -> PyResult<()> {
     match names == columns {
         true => Ok(()),
         false => Err(PyValueError::new_err(format!("{names} names for {columns} columns"))),
     }
 }
 
-/// The columns of another library's table, read where they lie.
+/// Reads the columns of another library's table without a copy in between.
 fn arrow_frame(source: &Bound<'_, PyAny>) -> PyResult<Frame> {
     const NAME: &str = "the Arrow table";
     let not_a_table =
@@ -92,8 +94,8 @@ fn arrow_frame(source: &Bound<'_, PyAny>) -> PyResult<Frame> {
     if source.hasattr("__arrow_c_stream__")? {
         let capsule = source.call_method0("__arrow_c_stream__")?;
         let pointer = pointer::<FFI_ArrowArrayStream>(&capsule, c"arrow_array_stream")?;
-        // SAFETY: the interface says that a capsule of this name holds a valid stream, which its
-        // consumer may move out; from_raw leaves a released one behind.
+        // SAFETY: by the Arrow interface, a capsule of this name holds a valid stream that its
+        // consumer may move out; from_raw leaves a released one in its place.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer) };
         let reader =
             RecordBatchStreamReader::try_new(stream).map_err(|error| not_a_table(&error))?;
@@ -115,7 +117,7 @@ fn arrow_frame(source: &Bound<'_, PyAny>) -> PyResult<Frame> {
 }
 
 impl Table {
-    fn of(columns: Vec<Column>) -> PyResult<Self> {
+    fn from_columns(columns: Vec<Column>) -> PyResult<Self> {
         let frame = Frame::new(columns).map_err(exception)?;
         Ok(Table { frame: Arc::new(frame) })
     }
@@ -123,32 +125,33 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// From one-dimensional columns: see `column`.
+    /// Creates a table from one-dimensional columns: see `read_column`.
     #[new]
     fn new(names: Vec<String>, columns: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        same_count(names.len(), columns.len())?;
-        caught(|| {
-            let columns = names.iter().zip(&columns).map(|(name, values)| column(name, values));
-            Self::of(columns.collect::<PyResult<_>>()?)
+        check_count(names.len(), columns.len())?;
+        catch_panic(|| {
+            let columns =
+                names.iter().zip(&columns).map(|(name, values)| read_column(name, values));
+            Self::from_columns(columns.collect::<PyResult<_>>()?)
         })
     }
 
-    /// From the columns of a matrix of float64 or float32, whatever its strides.
+    /// Creates a table from the columns of a matrix of float64 or float32 with any strides.
     #[staticmethod]
     fn from_matrix(names: Vec<String>, matrix: &Bound<'_, PyAny>) -> PyResult<Self> {
-        caught(|| {
-            let matrix = readable(matrix)?;
-            Self::of(match matrix.extract::<PyReadonlyArray2<f64>>() {
-                Ok(matrix) => columns(&names, &matrix)?,
-                Err(_) => columns(&names, &matrix.extract::<PyReadonlyArray2<f32>>()?)?,
+        catch_panic(|| {
+            let matrix = aligned(matrix)?;
+            Self::from_columns(match matrix.extract::<PyReadonlyArray2<f64>>() {
+                Ok(matrix) => read_columns(&names, &matrix)?,
+                Err(_) => read_columns(&names, &matrix.extract::<PyReadonlyArray2<f32>>()?)?,
             })
         })
     }
 
-    /// From anything with the Arrow PyCapsule interface.
+    /// Creates a table from an object with the Arrow PyCapsule interface.
     #[staticmethod]
     fn from_arrow(source: &Bound<'_, PyAny>) -> PyResult<Self> {
-        caught(|| Ok(Table { frame: Arc::new(arrow_frame(source)?) }))
+        catch_panic(|| Ok(Table { frame: Arc::new(arrow_frame(source)?) }))
     }
 
     /// The names of the columns.
@@ -163,58 +166,68 @@ impl Table {
         self.frame.rows
     }
 
-    /// Whether each column holds categories.
+    /// Whether each column is discrete.
     #[getter]
     fn discrete(&self) -> Vec<bool> {
         let columns = self.frame.columns.iter();
         columns.map(|column| matches!(column.values, Values::Discrete { .. })).collect()
     }
 
-    /// Whether each column has the same value in every row that has one.
+    /// Whether all present values of each column are equal.
     #[getter]
     fn constant(&self) -> Vec<bool> {
         self.frame.columns.iter().map(Column::is_constant).collect()
     }
 
-    /// How many values each column lacks.
+    /// The number of missing values of each column.
     #[getter]
     fn missing(&self) -> Vec<usize> {
-        let lacks =
+        let count =
             |column: &Column| (0..column.len()).filter(|&row| column.is_missing(row)).count();
-        self.frame.columns.iter().map(lacks).collect()
+        self.frame.columns.iter().map(count).collect()
     }
 
-    /// Whether each column has whole numbers, at most so many different ones.
-    fn few_whole_numbers(&self, most: usize) -> Vec<bool> {
-        self.frame.columns.iter().map(|column| column.is_few_whole_numbers(most)).collect()
+    /// Returns whether each column has only whole numbers, at most `max` of them different.
+    fn few_whole_numbers(&self, max: usize) -> Vec<bool> {
+        self.frame.columns.iter().map(|column| column.is_few_whole_numbers(max)).collect()
     }
 
-    /// Refuses missing values.
+    /// Returns an error if a value is missing.
     fn check_complete(&self) -> PyResult<()> {
-        guarded(|| self.frame.check_complete("the table"))
+        call_library(|| self.frame.check_complete("the table"))
     }
 
-    /// What differs for other columns.
+    /// The number of rows and a hash of names and values.
     #[getter]
     fn fingerprint(&self) -> String {
         self.frame.fingerprint()
     }
 
-    /// Some of the columns, in this order.
+    /// Returns the positions of the columns that a selector of the `columns` or `groups` argument
+    /// names, as on the command line.
+    fn positions(&self, selector: &str, argument: &str) -> PyResult<Vec<usize>> {
+        let parameter = match argument {
+            "groups" => Parameter::Groups,
+            _ => Parameter::Columns,
+        };
+        call_library(|| select(&self.names(), selector, parameter))
+    }
+
+    /// Returns a table of the columns at these positions, in this order.
     fn select(&self, positions: Vec<usize>) -> PyResult<Self> {
         let pick = |position: usize| {
             let column = self.frame.columns.get(position).cloned();
             column.ok_or_else(|| PyValueError::new_err(format!("there is no column {position}")))
         };
-        Self::of(positions.into_iter().map(pick).collect::<PyResult<_>>()?)
+        Self::from_columns(positions.into_iter().map(pick).collect::<PyResult<_>>()?)
     }
 
-    /// The same with the columns of these selectors as categories or as numbers.
+    /// Returns a table with the columns of these selectors converted to categories or to numbers.
     fn typed(&self, discrete: Vec<String>, numeric: Vec<String>) -> PyResult<Self> {
         let [discrete, numeric] = [&discrete, &numeric]
             .map(|selectors| selectors.iter().map(String::as_str).collect::<Vec<_>>());
         let frame = Frame::clone(&self.frame);
-        let frame = guarded(|| frame.typed(&discrete, &numeric, "the table"))?;
+        let frame = call_library(|| frame.typed(&discrete, &numeric, "the table"))?;
         Ok(Table { frame: Arc::new(frame) })
     }
 
@@ -237,7 +250,7 @@ impl Table {
 
 type Parts<'py> = (Vec<String>, Vec<Bound<'py, PyAny>>);
 
-/// What a capsule of the Arrow interface points to.
+/// Returns the pointer in a capsule of the Arrow interface.
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<*mut T> {
     let capsule = capsule.cast::<PyCapsule>()?;
     Ok(capsule.pointer_checked(Some(name))?.as_ptr().cast())

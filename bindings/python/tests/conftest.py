@@ -1,4 +1,4 @@
-"""Data that several tests look at, and the command line to compare with."""
+"""Data for several tests, and the command line tool to compare with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def gaussian() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def command() -> str:
-    """The command line tool: FDIME_COMMAND, or a build of this checkout."""
+    """Return the command line tool: FDIME_COMMAND, or a build of this checkout."""
     builds = [ROOT / "target" / profile / "fdime" for profile in ("debug", "release")]
     candidates = [os.environ.get("FDIME_COMMAND"), *builds]
     for candidate in candidates:
@@ -34,8 +34,8 @@ def command() -> str:
 
 
 @pytest.fixture
-def applied(command, tmp_path):
-    """What the command line's `apply` says of rows, by critics saved in a folder."""
+def apply_command(command, tmp_path):
+    """Return a function that runs `fdime apply` with a folder of critics on new rows."""
 
     def apply(folder: Path, x: np.ndarray, y: np.ndarray) -> dict:
         table = np.column_stack([x, y])

@@ -17,8 +17,8 @@ LOG_RATIOS = np.linspace(-4.0, 4.0, 41)
 @pytest.mark.parametrize(
     "name", sorted(set(fdime.names()["divergences"]) - {"alpha-A"}) + ["alpha-0.3"]
 )
-def test_every_divergence_is_its_own_conjugate_pair(name):
-    """b = e^l a - f(e^l) and b' = e^l a', for every row of the table."""
+def test_a_and_b_of_every_divergence_satisfy_their_definitions(name):
+    """b = e^l a - f(e^l) and b' = e^l a', for every divergence."""
     divergence = fdime.Divergence(name)
     u = np.exp(LOG_RATIOS)
     a, b = divergence.a(LOG_RATIOS), divergence.b(LOG_RATIOS)
@@ -32,7 +32,7 @@ def test_every_divergence_is_its_own_conjugate_pair(name):
 
 
 @pytest.mark.parametrize(
-    ("f", "row"),
+    ("f", "name"),
     [
         (lambda u: u * np.log(u), "kl"),
         (lambda u: -np.log(u), "reverse-kl"),
@@ -47,21 +47,21 @@ def test_every_divergence_is_its_own_conjugate_pair(name):
     ],
     ids=str,
 )
-def test_a_function_of_u_is_the_row_that_it_writes_down(f, row):
-    custom, known = fdime.Divergence(f), fdime.Divergence(row)
+def test_a_function_of_u_equals_the_named_divergence(f, name):
+    custom, known = fdime.Divergence(f), fdime.Divergence(name)
     for method in ("a", "b", "a_slope", "b_slope"):
         ours, theirs = getattr(custom, method)(LOG_RATIOS), getattr(known, method)(LOG_RATIOS)
         assert np.allclose(ours, theirs, rtol=1e-9, atol=1e-9), (custom, method)
 
 
-def test_a_function_that_cannot_be_read_is_refused_with_the_reason():
-    for f, words in [
-        (lambda u: u * math.log(u), "functions of the math module see numbers only"),
-        (lambda u: u if u > 1 else 1 / u, "cannot be read as an expression"),
-        (lambda u: np.maximum(u, 1), "cannot be read as an expression"),
+def test_functions_that_are_not_expressions_are_refused_with_a_reason():
+    for f, message in [
+        (lambda u: u * math.log(u), "functions of the math module accept only numbers"),
+        (lambda u: u if u > 1 else 1 / u, "cannot be converted to an expression"),
+        (lambda u: np.maximum(u, 1), "cannot be converted to an expression"),
         (lambda u: np.floor(u), "np.floor"),
     ]:
-        with pytest.raises(TypeError, match=words):
+        with pytest.raises(TypeError, match=message):
             fdime.Divergence(f)
     with pytest.raises(ValueError, match="does not depend on u"):
         fdime.Divergence(lambda u: 3.0)
@@ -69,7 +69,7 @@ def test_a_function_that_cannot_be_read_is_refused_with_the_reason():
         fdime.Divergence(np.log)
 
 
-def test_a_constant_is_subtracted_and_said():
+def test_f_of_1_is_subtracted_with_a_warning():
     with pytest.warns(fdime.FdimeWarning, match=r"f\(1\) is 3 instead of 0"):
         assert fdime.Divergence("u*ln(u)+3").f(1.0) == 0.0
 
@@ -88,7 +88,7 @@ ESTIMATORS = [
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_gradients_are_slopes(estimator):
+def test_gradients_equal_finite_differences(estimator):
     rng = np.random.default_rng(1)
     joint, marginal = rng.normal(size=(2, 8))
     value, gradient = fdime.Objective(estimator).value_and_gradient(joint, marginal)
@@ -103,7 +103,7 @@ def test_gradients_are_slopes(estimator):
             assert gradient[side][k] == pytest.approx(slope, abs=2e-3)
 
 
-def test_all_pairs_and_pairs_agree_where_they_mean_the_same():
+def test_a_matrix_of_scores_equals_its_diagonal_and_the_rest():
     rng = np.random.default_rng(2)
     matrix = rng.normal(size=(6, 6))
     off = ~np.eye(6, dtype=bool)
@@ -119,7 +119,7 @@ def test_all_pairs_and_pairs_agree_where_they_mean_the_same():
         )
 
 
-def test_info_nce_stays_below_the_logarithm_of_the_batch():
+def test_info_nce_is_at_most_the_logarithm_of_the_batch():
     assert fdime.Objective("cpc").mutual_information(50 * np.eye(16)) == pytest.approx(math.log(16))
 
 
@@ -139,7 +139,7 @@ def test_mine_remembers_past_batches():
         other.value_and_gradient(np.zeros(size), np.zeros(size))
 
 
-def test_scenarios_know_their_truth(command, tmp_path):
+def test_scenarios_have_the_stated_mutual_information(command, tmp_path):
     """The mean of the exact log ratio is the stated value: within 4.5 standard errors (alpha 7e-6 each)."""
     for name, dim, level in [
         ("gaussian", 3, 2.0),
@@ -193,7 +193,7 @@ SMALL = dict(
 )
 
 
-def test_a_staircase_is_arrays():
+def test_a_staircase_returns_arrays():
     result = fdime.staircase(["kl-dime", "gan-dime"], runs=2, **SMALL)
     assert result.estimators == ("kl-dime", "gan-dime")
     assert result.estimates["gan-dime"].shape == result.values["gan-dime"].shape == (2, 400)
@@ -205,43 +205,59 @@ def test_a_staircase_is_arrays():
     assert row["bias"] == pytest.approx(abs(window.mean() - 1.0))
 
 
-def test_a_plan_runs_again_to_the_same_numbers(command, tmp_path):
+def test_a_plan_repeats_a_staircase_to_the_bit(command, tmp_path):
     first = fdime.staircase("hd-dime", **SMALL)
     text = json.dumps(first.plan)
     again = fdime.staircase(plan=json.loads(text), device="cpu", threads=1)
     assert np.array_equal(first.estimates["hd-dime"], again.estimates["hd-dime"])
     (tmp_path / "plan.json").write_text(text)
-    told = subprocess.run(
+    done = subprocess.run(
         [command, "staircase", "--plan", tmp_path / "plan.json", "--json", "--device", "cpu"],
         capture_output=True,
         text=True,
         check=True,
     )
-    theirs = json.loads(told.stdout)["results"]
+    theirs = json.loads(done.stdout)["results"]
     assert [row["mean"] for row in theirs] == [row["mean"] for row in first.summary]
 
 
-def test_a_function_of_u_trains_like_the_row_that_it_writes_down():
+def test_runs_in_a_log_are_not_repeated_here_or_by_the_command_line(command, tmp_path):
+    log, plan = tmp_path / "runs.jsonl", tmp_path / "plan.json"
+    first = fdime.staircase(["kl-dime", "hd-dime"], log=log, **SMALL)
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2
+    again = fdime.staircase(plan=first.plan, device="cpu", log=log)
+    assert log.read_text().splitlines() == lines and again.summary == first.summary
+    plan.write_text(json.dumps(first.plan))
+    line = [command, "staircase", "--plan", plan, "--log", log, "--device", "cpu", "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "2 of 2 runs are already in the log" in done.stderr
+    assert [row["mean"] for row in json.loads(done.stdout)["results"]] == [
+        row["mean"] for row in first.summary
+    ]
+
+
+def test_a_function_of_u_trains_like_the_named_divergence():
     own = fdime.Divergence(lambda u: u * np.log(u))
     custom = fdime.staircase(own, **SMALL).estimates[own.estimator]
     known = fdime.staircase("kl-dime", link="identity", **SMALL).estimates["kl-dime"]
     assert np.allclose(custom, known, atol=2e-2)
 
 
-def test_runs_that_diverge_leave_holes():
+def test_diverged_runs_end_with_nan():
     result = fdime.staircase("nwj", **{**SMALL, "learning_rate": 1e6})
     assert result.failures and result.true_mi.shape == (400,)
     assert np.isnan(result.estimates["nwj"][0, -1]) and result.summary == []
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_options_can_be_numpy_numbers():
     plan = fdime.staircase_plan(
         "kl-dime", dim=np.int64(2), hidden=np.array([8, 8]), batch=np.int32(16)
     )
     assert plan["scenario"]["dim"] == 2 and plan["critic"]["hidden"] == [8, 8]
 
 
-def test_what_to_know_is_told_everywhere():
+def test_notices_become_warnings():
     with pytest.warns(fdime.FdimeWarning, match="instead of 0"):
         fdime.staircase("f:u*ln(u)+3", **{**SMALL, "iterations": 50})
     x = np.random.default_rng(0).normal(size=(2, 60))
@@ -251,7 +267,7 @@ def test_what_to_know_is_told_everywhere():
         )
 
 
-def test_staircases_show_themselves(tmp_path):
+def test_staircase_plot(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
     figure = fdime.staircase(["kl-dime", "nwj"], **SMALL).plot()

@@ -1,4 +1,4 @@
-"""Threads, signals, forks: the interpreter goes on while the native part works."""
+"""Threads, signals and forks while the native part works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = RNG.normal(size=(400, 2))
 Y = X[:, 0] + RNG.normal(size=400)
 
 
-def test_several_threads_at_once_give_what_one_gives():
+def test_estimates_in_parallel_threads_equal_those_in_one_thread():
     alone = [fdime.mutual_information(X, Y, effort="quick", seed=seed).mi for seed in range(4)]
     with ThreadPoolExecutor(4) as pool:
         together = list(
@@ -32,7 +32,7 @@ def test_several_threads_at_once_give_what_one_gives():
     assert together == alone
 
 
-def test_the_interpreter_is_free_while_critics_train():
+def test_other_python_threads_run_during_an_estimate():
     counted = 0
     finished = threading.Event()
 
@@ -61,8 +61,8 @@ def test_the_interpreter_is_free_while_critics_train():
         "fdime.staircase('kl-dime', device='cpu', iterations=100_000)",
     ],
 )
-def test_ctrl_c_ends_it(call):
-    """A process that gets SIGINT in the middle of minutes of work ends by KeyboardInterrupt at once."""
+def test_ctrl_c_stops_the_work(call):
+    """A SIGINT in the middle of minutes of work raises KeyboardInterrupt within seconds."""
     program = f"""
         import fdime, numpy as np, sys, threading
         rng = np.random.default_rng(0)
@@ -85,12 +85,12 @@ def test_ctrl_c_ends_it(call):
     assert (process.returncode, output) == (130, "interrupted\n")
 
 
-def test_what_progress_raises_ends_it():
+def test_an_exception_in_progress_stops_the_work():
     class Enough(Exception):
         pass
 
-    def enough(share):
-        raise Enough(share)
+    def enough(fraction):
+        raise Enough(fraction)
 
     with pytest.raises(Enough):
         fdime.mutual_information(X, Y, effort="max", progress=enough)
@@ -105,7 +105,7 @@ def _after_fork(queue):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_can_estimate():
-    """Threads do not survive a fork: a global pool would leave the child waiting for ever."""
+    """Threads do not survive a fork: with a global pool the child would wait for ever."""
     expected = fdime.mutual_information(X, Y, effort="quick").mi
     context = multiprocessing.get_context("fork")
     queue = context.Queue()

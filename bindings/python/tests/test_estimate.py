@@ -1,4 +1,4 @@
-"""The function and its result."""
+"""Estimates and their results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def result(gaussian):
     return fdime.mutual_information(*gaussian, effort="quick")
 
 
-def test_the_truth_lies_in_the_interval(result):
+def test_the_interval_covers_the_truth(result):
     low, high = result.interval
     assert low < 0.5 * math.log(2.0) < high and low <= result.mi <= high
     assert result.p_value < 0.01
@@ -25,7 +25,7 @@ def test_the_truth_lies_in_the_interval(result):
     assert result.verdict.reliability in ("good", "fair")
 
 
-def test_per_fold_and_per_row_figures_add_up(result, gaussian):
+def test_folds_and_rows_average_to_the_estimate(result, gaussian):
     assert len(result.folds) == 5 and sum(fold.test_rows for fold in result.folds) == 400
     assert result.pointwise.shape == (400,)
     assert result.pointwise.mean() == pytest.approx(result.unclipped, abs=1e-9)
@@ -35,16 +35,16 @@ def test_per_fold_and_per_row_figures_add_up(result, gaussian):
     assert result.p_value == pytest.approx((1 + (result.null >= result.observed).sum()) / 1000)
 
 
-def test_the_command_line_says_the_same(result, gaussian, command, tmp_path):
+def test_the_command_line_gives_the_same_result(result, gaussian, command, tmp_path):
     x, y = gaussian
     np.savez(tmp_path / "data.npz", x=x, y=y)
-    told = subprocess.run(
+    done = subprocess.run(
         [command, "estimate", tmp_path / "data.npz", "--effort", "quick", "--json"],
         capture_output=True,
         text=True,
         check=True,
     )
-    theirs, ours = json.loads(told.stdout), result.to_dict()
+    theirs, ours = json.loads(done.stdout), result.to_dict()
     assert theirs.keys() == ours.keys()
     for key in ("mi_nats", "ci_low", "ci_high", "p_value", "folds", "plan", "race", "baselines"):
         assert theirs[key] == ours[key], key
@@ -57,7 +57,7 @@ def test_the_command_line_says_the_same(result, gaussian, command, tmp_path):
     assert text.splitlines()[:4] == result.summary(bits=True).splitlines()[:4]
 
 
-def test_it_shows_itself(result):
+def test_text_and_html(result):
     text = repr(result)
     assert text.startswith("I(x; y) = ") and "reliability: " in text
     assert max(map(len, text.splitlines())) <= 80
@@ -85,7 +85,7 @@ def test_plots(gaussian, estimator, tmp_path):
     assert len(figure.axes) == {"auto": 3, "copula": 2, "ksg": 1}[estimator]
 
 
-def test_the_same_whatever_the_threads_and_from_its_plan(gaussian, result):
+def test_threads_do_not_matter_and_a_plan_repeats_the_result(gaussian, result):
     again = fdime.mutual_information(*gaussian, plan=result.plan, threads=1)
     assert again.mi == result.mi and np.array_equal(again.pointwise, result.pointwise)
     other = fdime.mutual_information(*gaussian, effort="quick", seed=1)
@@ -93,21 +93,21 @@ def test_the_same_whatever_the_threads_and_from_its_plan(gaussian, result):
     assert json.loads(json.dumps(result.plan)) == result.plan
 
 
-def test_new_rows_are_scored_also_after_a_pickle(gaussian, result):
+def test_a_pickled_result_scores_new_rows(gaussian, result):
     x, y = gaussian
     scores = pickle.loads(pickle.dumps(result)).score_samples(x, y)
-    # Most critics have seen most rows, so scores agree with the held-out ones only nearly.
+    # Most critics were trained on a given row, so its score differs a little from the held-out one.
     assert np.corrcoef(scores, result.pointwise)[0, 1] > 0.9
     assert np.array_equal(scores, result.score_samples(x, y, threads=1))
     shuffled = result.score_samples(x, np.roll(y, 7))
     assert shuffled.mean() < 0 < scores.mean()
 
 
-def test_saved_critics_are_read_by_the_command_line(gaussian, result, applied, tmp_path):
+def test_saved_critics_are_read_by_the_command_line(gaussian, result, apply_command, tmp_path):
     result.critics.save(tmp_path / "model")
     x, y = gaussian
-    told = applied(tmp_path / "model", x, y)
-    assert told["mi_nats"] == pytest.approx(result.score_samples(x, y).mean())
+    answer = apply_command(tmp_path / "model", x, y)
+    assert answer["mi_nats"] == pytest.approx(result.score_samples(x, y).mean())
     critics = fdime.Critics.load(tmp_path / "model")
     assert critics.mi == result.mi and critics.x == ("x1", "x2")
     assert np.array_equal(critics.score_samples(x, y), result.score_samples(x, y))
@@ -115,7 +115,7 @@ def test_saved_critics_are_read_by_the_command_line(gaussian, result, applied, t
         fdime.Critics.load(tmp_path / "nothing")
 
 
-def test_missing_rows_keep_their_place(gaussian):
+def test_dropped_rows_are_nan_in_pointwise(gaussian):
     x, y = gaussian[0].copy(), gaussian[1]
     x[[3, 5], 1] = np.nan
     result = fdime.mutual_information(x, y, estimator="copula", missing="drop")
@@ -123,7 +123,7 @@ def test_missing_rows_keep_their_place(gaussian):
     assert np.flatnonzero(np.isnan(result.pointwise)).tolist() == [3, 5]
 
 
-def test_categories_and_series():
+def test_categories_and_time_series():
     rng = np.random.default_rng(3)
     label = rng.integers(0, 3, size=500)
     x = label + 0.3 * rng.normal(size=500)
@@ -138,16 +138,17 @@ def test_categories_and_series():
     assert result.plan["order"] == {"series": {"gap": 10}}
 
 
-def test_every_kind_of_method_answers(gaussian):
+def test_every_kind_of_estimator(gaussian):
     for estimator in ["cca", "ksg", "copula", "kl-dime", "cpc", "mine", "f:(u-1)^2/(u+1)"]:
         result = fdime.mutual_information(*gaussian, estimator=estimator, effort="quick")
         assert 0.15 < result.mi < 0.6, (estimator, result.mi)
         assert (result.p_value is None) == (estimator == "ksg")
-    with pytest.raises(ValueError, match="ksg: it has no critics"):
+    with pytest.raises(ValueError, match="'ksg': it has no critics"):
         fdime.mutual_information(*gaussian, estimator="ksg").score_samples(*gaussian)
 
 
-def test_progress_is_told(gaussian):
-    told = []
-    fdime.mutual_information(*gaussian, progress=told.append)
-    assert told == sorted(told) and all(0.0 <= share <= 1.0 for share in told) and told[-1] > 0.3
+def test_progress_is_reported(gaussian):
+    reported = []
+    fdime.mutual_information(*gaussian, progress=reported.append)
+    assert reported == sorted(reported) and reported[-1] > 0.3
+    assert all(0.0 <= fraction <= 1.0 for fraction in reported)

@@ -1,4 +1,4 @@
-"""Whatever holds columns gives the same numbers."""
+"""All kinds of arrays, tables and columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def expected(gaussian):
 
 
 class Tensor:
-    """What torch and jax are to us: DLPack, and nothing else."""
+    """Like a tensor of torch or jax: it offers DLPack and nothing else."""
 
     def __init__(self, array):
         self.array = array
@@ -44,7 +44,7 @@ class Tensor:
         lambda x: x.tolist(),
         lambda x: np.asfortranarray(x),
         lambda x: np.repeat(x, 2, axis=0)[::2],  # strides
-        lambda x: x[::-1][::-1],  # strides below 0
+        lambda x: x[::-1][::-1],  # negative strides
         lambda x: x.astype(">f8"),
         lambda x: x.astype(np.longdouble),
         lambda x: np.ma.masked_array(x, mask=False),
@@ -80,14 +80,14 @@ class Tensor:
         "record batch",
     ],
 )
-def test_all_containers_agree_to_the_bit(convert, gaussian, expected):
+def test_all_containers_give_the_same_result_to_the_bit(convert, gaussian, expected):
     x, y = gaussian
     result = estimate(convert(x), convert(y))
     assert result.mi == expected.mi and np.array_equal(result.pointwise, expected.pointwise)
 
 
-def test_memory_that_is_not_aligned_is_read_right(gaussian, expected):
-    """As in the frames of a message, or the fields of a packed record."""
+def test_memory_that_is_not_aligned(gaussian, expected):
+    """As in parts of a byte buffer, or fields of a packed structure."""
     bytes_ = np.empty(gaussian[1].nbytes + 1, dtype=np.uint8)
     y = bytes_[1:].view(np.float64)
     y[:] = gaussian[1]
@@ -111,7 +111,7 @@ def test_arrow_arrays_and_chunks(gaussian, expected):
     assert estimate(x, pyarrow.array(y)).y == ("y",)
 
 
-def test_single_precision_is_taken_as_it_is(gaussian):
+def test_single_and_half_precision(gaussian):
     x, y = (side.astype(np.float32) for side in gaussian)
     single = estimate(x, y)
     double = estimate(x.astype(np.float64), y.astype(np.float64))
@@ -121,7 +121,7 @@ def test_single_precision_is_taken_as_it_is(gaussian):
 
 
 @pytest.mark.parametrize(
-    "made",
+    "expression",
     [
         "pyarrow.table({'x': column})",
         "polars.DataFrame({'x': column})",
@@ -130,28 +130,28 @@ def test_single_precision_is_taken_as_it_is(gaussian):
         "column.astype('f4')",
     ],
 )
-def test_no_copy_is_made_on_the_way(made):
-    """Reading 160 MB takes the native part's own column, 160 MB, and no copy in between."""
+def test_columns_are_copied_only_once(expression):
+    """Reading 160 MB takes 160 MB for the column of the native part and no more."""
     program = f"""
 import resource, numpy as np, pandas, polars, pyarrow
 from fdime._inputs import as_table
 column = np.random.default_rng(0).normal(size=20_000_000)
-table = {made}
+table = {expression}
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
 native = as_table(table, "x")
 assert native.rows == 20_000_000
 print(peak() - before)
 """
-    taken = int(
+    used = int(
         subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=True
         ).stdout
     )
-    assert taken < 1.25 * 160_000_000, taken
+    assert used < 1.25 * 160_000_000, used
 
 
-def test_mixed_columns_mean_the_same_everywhere():
+def test_mixed_columns_are_equal_in_all_tables():
     rng = np.random.default_rng(5)
     n = 200
     number = rng.normal(size=n)
@@ -174,10 +174,10 @@ def test_mixed_columns_mean_the_same_everywhere():
     assert max(values.values()) - min(values.values()) < 1e-9, values
 
 
-def test_missing_values_of_all_kinds_are_missing():
+def test_all_kinds_of_missing_values():
     rng = np.random.default_rng(6)
     y = rng.normal(size=60)
-    holes = [
+    columns = [
         pandas.Series(pandas.array([None] + list(range(59)), dtype="Int64")),
         pandas.Series([None] + ["a", "b"] * 29 + ["a"]),
         pandas.Series([pandas.NaT] + list(pandas.date_range("2024", periods=59))),
@@ -188,15 +188,15 @@ def test_missing_values_of_all_kinds_are_missing():
         np.array(["NaT"] + [f"2024-01-{1 + k % 28:02d}" for k in range(59)], dtype="datetime64[D]"),
         np.ma.masked_equal(np.arange(60), 0),
     ]
-    for hole in holes:
-        table = as_table(hole, "x")
+    for column in columns:
+        table = as_table(column, "x")
         assert table.rows == 60
         with pytest.raises(ValueError, match=r"has no value \(NaN\) in row 1;"):
-            estimate(hole, y)
-        # A Gaussian copula needs numbers on both sides; with categories any other method will do.
+            estimate(column, y)
+        # A Gaussian copula needs numbers on both sides.
         estimator = "auto" if table.discrete[0] else "copula"
         options = dict(effort="quick", permutations=19, missing="drop", estimator=estimator)
-        assert fdime.mutual_information(hole, y, **options).n_dropped == 1
+        assert fdime.mutual_information(column, y, **options).n_dropped == 1
 
 
 def test_complex_samples_are_two_columns():
@@ -209,21 +209,21 @@ def test_complex_samples_are_two_columns():
     assert result.x == ("x.re", "x.im")
 
 
-def test_columns_have_names(gaussian):
+def test_names_of_columns(gaussian):
     x, y = gaussian
     result = estimate(pandas.DataFrame(x, columns=["age", "dose"]), pandas.Series(y, name="pulse"))
     assert (result.x, result.y) == (("age", "dose"), ("pulse",))
     assert estimate(x, y).x == ("x1", "x2") and estimate(x[:, 0], y).x == ("x",)
 
 
-def test_rows_in_another_order_are_noticed(gaussian):
+def test_different_row_labels_are_refused(gaussian):
     x, y = pandas.DataFrame(gaussian[0]), pandas.Series(gaussian[1])
     with pytest.raises(ValueError, match="different pandas indices"):
         estimate(x, y.sort_values())
     assert estimate(x, y.sort_values().to_numpy()).mi < 0.05
 
 
-def test_classes_derived_from_pandas_are_pandas(gaussian):
+def test_subclasses_of_pandas(gaussian):
     class Named(pandas.DataFrame):
         pass
 
@@ -235,7 +235,7 @@ def test_classes_derived_from_pandas_are_pandas(gaussian):
         estimate(Named(x, index=order), pandas.Series(y))
 
 
-def test_categories_are_categories_whatever_they_are():
+def test_categories_of_any_type_are_discrete():
     for values in ([3, 1, 2, 3], [1.5, 2.5, 1.5, 2.5], [True, False, True, True]):
         table = as_table(pandas.Series(pandas.Categorical(values)), "x")
         assert table.discrete == [True]
@@ -243,20 +243,20 @@ def test_categories_are_categories_whatever_they_are():
     assert as_table(dates, "x").discrete == [True]
 
 
-def test_a_text_in_a_list_makes_texts_of_nothing_else():
+def test_numbers_beside_text_in_a_list_stay_numbers():
     table = as_table([[1.5, "a"], [2.5, "b"], [float("nan"), "a"]], "x")
     assert table.discrete == [False, True] and table.missing == [1, 0]
     assert as_table(["a", "b", None, float("nan")], "x").missing == [2]
-    with pytest.raises(TypeError, match="both numbers and texts"):
+    with pytest.raises(TypeError, match="both numbers and text"):
         as_table([1, "b", 2], "x")
 
 
 def numbers(data):
-    """The values of a table's only column."""
+    """Return the values of a table's only column."""
     return as_table(data, "x").__reduce__()[1][1][0]
 
 
-def test_dates_count_from_their_origin_in_their_unit():
+def test_dates_are_numbers_in_their_unit():
     days = np.array(["2020-01-01", "9999-01-01", "NaT"], dtype="datetime64[D]")
     expected = [18262.0, 2932532.0, np.nan]
     assert np.array_equal(numbers(days), expected, equal_nan=True)
@@ -268,7 +268,7 @@ def test_dates_count_from_their_origin_in_their_unit():
     assert as_table(pandas.date_range("2020", periods=3), "x").rows == 3
 
 
-def test_texts_as_bytes():
+def test_bytes_are_text():
     listed = as_table([b"a", b"b", b"a"], "x")
     assert listed.discrete == [True] and as_table(np.array([b"a", b"b"]), "x").discrete == [True]
 
@@ -282,7 +282,7 @@ def test_masked_arrays_of_other_kinds():
         as_table(np.ma.masked_array([1j, 2j]), "x")
 
 
-def test_other_odd_columns():
+def test_unusual_columns():
     assert len(numbers(np.array([b"\xff", b"\xfe"]))[1]) == 2, "different bytes stay different"
     if hasattr(np.dtypes, "StringDType"):
         assert as_table(np.array(["a", "b"], dtype=np.dtypes.StringDType()), "x").discrete == [True]
@@ -306,7 +306,7 @@ def test_jax_arrays(gaussian, expected):
     assert estimate(x, y).mi == pytest.approx(expected.mi, abs=1e-6)
 
 
-def test_nothing_is_written_to_the_input(gaussian):
+def test_the_input_is_not_changed(gaussian):
     x, y = (side.copy() for side in gaussian)
     x.flags.writeable = y.flags.writeable = False
     estimate(x, y)

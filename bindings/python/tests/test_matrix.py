@@ -1,10 +1,11 @@
-"""All pairs, here and past one machine."""
+"""Matrices of all pairs, on one machine and on clusters."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -18,7 +19,7 @@ joblib = pytest.importorskip("joblib")
 
 @pytest.fixture(scope="module")
 def table():
-    """a tells about b and d; c about nothing; e never changes."""
+    """a, b and d depend on each other; c is independent; e is constant."""
     rng = np.random.default_rng(0)
     a, c = rng.normal(size=(2, 300))
     pandas = pytest.importorskip("pandas")
@@ -32,7 +33,7 @@ def expected(table):
     return fdime.mutual_information_matrix(table)
 
 
-def test_what_depends_is_found_and_what_fails_is_said(table, expected):
+def test_dependent_pairs_and_problems(table, expected):
     assert expected.names == ("a", "b", "c", "d", "e") and len(expected.pairs) == 10
     dependent = np.argwhere(
         np.triu(np.nan_to_num(expected.p_adjusted, nan=1.0) < 0.05) & ~np.eye(5, dtype=bool)
@@ -47,7 +48,7 @@ def test_what_depends_is_found_and_what_fails_is_said(table, expected):
     assert json.loads(json.dumps(expected.to_dict()))["names"] == list(expected.names)
 
 
-def test_a_pair_is_what_the_function_says_of_it(table, expected):
+def test_a_pair_equals_a_single_estimate(table, expected):
     one = fdime.mutual_information(table["a"], table["b"], effort="quick")
     assert expected.mi[0, 1] == one.mi
 
@@ -59,7 +60,7 @@ def test_groups(table):
     assert matrix.names == ("left", "right") and matrix.mi[0, 1] > 0.8
 
 
-def test_it_shows_itself(expected, tmp_path):
+def test_plot(expected, tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
     expected.plot().savefig(tmp_path / "matrix.png")
@@ -67,13 +68,13 @@ def test_it_shows_itself(expected, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", "sequential"])
-def test_backends_of_joblib_change_nothing(table, expected, backend):
+def test_joblib_backends_give_the_same_result(table, expected, backend):
     with joblib.parallel_config(backend=backend, n_jobs=2):
         assert fdime.mutual_information_matrix(table).pairs == expected.pairs
 
 
 @pytest.mark.skipif(joblib.cpu_count() < 2, reason="there is one core")
-def test_a_chosen_backend_uses_all_cores_unless_told(table, monkeypatch):
+def test_a_backend_uses_all_cores_by_default(table, monkeypatch):
     threads = set()
     monkeypatch.setattr(
         _matrix, "estimate_pair", lambda job: threads.add(threading.get_ident()) or estimate(job)
@@ -83,7 +84,7 @@ def test_a_chosen_backend_uses_all_cores_unless_told(table, monkeypatch):
     assert len(threads) > 1
 
 
-def test_sweeps_run_on_backends_too():
+def test_staircases_run_on_backends():
     options = dict(dim=1, levels=[1], iterations=60, hidden=[16, 16], runs=3, last=20, device="cpu")
     here = fdime.staircase(["kl-dime", "mine"], **options)
     with joblib.parallel_config(backend="loky", n_jobs=2):
@@ -93,7 +94,7 @@ def test_sweeps_run_on_backends_too():
         assert np.array_equal(there.estimates[name], here.estimates[name])
 
 
-def test_a_journal_goes_on_where_a_kill_left_it(table, expected, tmp_path, monkeypatch):
+def test_a_journal_continues_after_a_kill(table, expected, tmp_path, monkeypatch):
     journal = tmp_path / "pairs.jsonl"
     whole = fdime.mutual_information_matrix(table, journal=journal)
     assert whole.pairs == expected.pairs
@@ -106,37 +107,87 @@ def test_a_journal_goes_on_where_a_kill_left_it(table, expected, tmp_path, monke
     assert fdime.mutual_information_matrix(table, journal=journal, n_jobs=1).pairs == expected.pairs
     assert len(done) == 6
     assert len(journal.read_text().splitlines()) == 11
-    with pytest.raises(ValueError, match="other data, settings or another version"):
+    with pytest.raises(ValueError, match="other data, other settings or another version"):
         fdime.mutual_information_matrix(table, journal=journal, seed=1)
-    # A kill in the very first write leaves half a heading.
+    with pytest.raises(ValueError, match="other data, other settings or another version"):
+        fdime.mutual_information_matrix(table.assign(a=table["b"]), journal=journal)
+    # A kill in the first write leaves half a heading.
     journal.write_text(lines[0][:30])
     assert fdime.mutual_information_matrix(table, journal=journal).pairs == expected.pairs
-    # Damage that is JSON, or not even text, is done again.
-    for damage in (b"{}\n", b"3\n", b"\xff\xfe\n"):
-        journal.write_bytes("\n".join(lines[:9]).encode() + b"\n" + damage)
-        assert fdime.mutual_information_matrix(table, journal=journal).pairs == expected.pairs
-        assert len(journal.read_text().splitlines()) == 11
 
 
-def test_a_file_that_is_no_journal_stays_as_it_is(table, tmp_path):
+def test_damaged_journals_are_refused_and_not_changed(table, tmp_path):
+    journal = tmp_path / "pairs.jsonl"
+    fdime.mutual_information_matrix(table, journal=journal, estimator="copula")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for damage, message in [
+        (b"{}\n", "line 10 is not an entry"),
+        (b"3\n", "line 10 is not an entry"),
+        (b"\xff\xfe\n", "not a journal"),
+    ]:
+        content = b"".join(lines[:9]) + damage
+        journal.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            fdime.mutual_information_matrix(table, journal=journal, estimator="copula")
+        assert journal.read_bytes() == content
+
+
+def test_other_files_are_refused_and_not_changed(table, tmp_path):
     for content in (b'{"a": 1}', b"a,b\n1,2\n", b"notes\n", b"\xff"):
         file = tmp_path / "mine"
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="name another file"):
+        with pytest.raises(ValueError, match="^journal='.*mine': it (belongs|is not)"):
             fdime.mutual_information_matrix(table, journal=file)
         assert file.read_bytes() == content
 
 
-def test_two_runs_do_not_share_a_journal(table, tmp_path):
+def test_the_command_line_continues_a_journal_of_python(table, command, tmp_path):
+    """Both front ends read and write the same file, and give the same pairs."""
+    numbers = table[["a", "b", "c"]]
+    numbers.to_csv(tmp_path / "table.csv", index=False)
+    journal = tmp_path / "mi.json.unfinished"
+    options = dict(estimator="copula", missing="drop")
+    matrix = fdime.mutual_information_matrix(numbers, journal=journal, **options)
+    content = journal.read_bytes()
+    line = [command, "matrix", tmp_path / "table.csv", "-o", tmp_path / "mi.json", "--resume"]
+    subprocess.run([*line, "--estimator", "copula"], check=True, capture_output=True)
+    assert json.loads((tmp_path / "mi.json").read_text())["results"] == matrix.pairs
+    # It accepts the journal's heading, and refuses it with other settings.
+    journal.write_bytes(content)
+    refused = subprocess.run([*line, "--estimator", "cca"], capture_output=True, text=True)
+    assert refused.returncode != 0 and "other settings" in refused.stderr
+
+
+def test_columns_and_constant_as_on_the_command_line(table, expected):
+    chosen = fdime.mutual_information_matrix(table, columns="a:c", estimator="copula")
+    assert chosen.names == ("a", "b", "c")
+    chosen = fdime.mutual_information_matrix(table, columns=["!c", "c"], constant="drop")
+    assert sorted(chosen.names) == ["a", "b", "c", "d"]
+    dropped = fdime.mutual_information_matrix(table, constant="drop")
+    assert dropped.names == expected.names[:4] and np.array_equal(
+        dropped.mi, expected.mi[:4, :4], equal_nan=True
+    )
+    groups = {"left": "a,c", "right": ["b", "e"]}
+    grouped = fdime.mutual_information_matrix(table, groups=groups, constant="drop")
+    assert grouped.mi[0, 1] > 0.8
+    with pytest.raises(ValueError, match="'right' has no column that varies"):
+        fdime.mutual_information_matrix(
+            table, groups={"left": ["a"], "right": ["e"]}, constant="drop"
+        )
+    with pytest.raises(ValueError, match="columns does not go with groups"):
+        fdime.mutual_information_matrix(table, columns="a", groups=groups)
+
+
+def test_a_journal_has_one_writer(table, tmp_path):
     fcntl = pytest.importorskip("fcntl")
     journal = tmp_path / "pairs.jsonl"
     with journal.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="another run is writing to it"):
+        with pytest.raises(ValueError, match="another process is writing to it"):
             fdime.mutual_information_matrix(table, journal=journal)
 
 
-def test_columns_of_one_name_are_not_mixed_up(gaussian):
+def test_columns_with_equal_names_are_refused(gaussian):
     pandas = pytest.importorskip("pandas")
     twice = pandas.DataFrame(np.column_stack([gaussian[0], gaussian[1]]), columns=["a", "a", "b"])
     with pytest.raises(ValueError, match="2 columns are called 'a'"):
@@ -152,7 +203,7 @@ estimate = _matrix.estimate_pair
 
 
 def _slow_pair(job, folder):
-    """A pair that takes its time and leaves a note of who made it."""
+    """Estimate a pair slowly, and leave files that name the process."""
     name = f"{job.x[0]}-{job.y[0]}"
     (folder / f"{name}.{os.getpid()}.begun").touch()
     time.sleep(0.4)
@@ -161,9 +212,9 @@ def _slow_pair(job, folder):
     return found
 
 
-def test_a_dask_cluster_that_loses_a_worker_loses_nothing(tmp_path, monkeypatch):
-    """Two worker processes, one of them killed with a pair in its hands: every pair is in the
-    result once, with the numbers it has here, and the journal has it once."""
+def test_a_dask_cluster_that_loses_a_worker(tmp_path, monkeypatch):
+    """One of two worker processes is killed while it estimates a pair: the result is the same, and
+    the journal has each pair once."""
     distributed = pytest.importorskip("distributed")
     import functools
 
@@ -178,7 +229,7 @@ def test_a_dask_cluster_that_loses_a_worker_loses_nothing(tmp_path, monkeypatch)
     killed = []
 
     def kill_one(pids):
-        """Waits until both have begun and two pairs are done, then kills one that is at work."""
+        """Kill a busy worker once both have begun and two pairs are done."""
         while True:
             begun = {f.name.rsplit(".", 1)[0] for f in notes.glob("*.begun")}
             done = {f.name.rsplit(".", 1)[0] for f in notes.glob("*.done")}
@@ -207,8 +258,8 @@ def test_a_dask_cluster_that_loses_a_worker_loses_nothing(tmp_path, monkeypatch)
     entries = [tuple(json.loads(line)["pair"]) for line in journal.read_text().splitlines()[1:]]
     assert len(entries) == len(set(entries)) == 21
     workers = {f.name.split(".")[1] for f in notes.glob("*.done")}
-    assert len(workers) >= 2, "both workers did some of it"
-    # What the killed worker had begun and not finished was done by another.
+    assert len(workers) >= 2, "both workers estimated pairs"
+    # Another worker estimated the pair that the killed one had not finished.
     begun = {f.name.split(".")[0] for f in notes.glob(f"*.{killed[0]}.begun")}
     finished = {f.name.split(".")[0] for f in notes.glob(f"*.{killed[0]}.done")}
     lost = begun - finished

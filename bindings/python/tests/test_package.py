@@ -1,4 +1,4 @@
-"""The package as it is installed: small, typed, with one dependency, documented."""
+"""The installed package: its size, types, dependencies and documentation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_numpy_is_the_only_dependency():
     assert run(sys.executable, "-c", program).strip() == "['fdime', 'numpy']"
 
 
-def test_the_wheel_is_small_and_for_all_versions():
+def test_the_wheel_is_small_and_fits_all_python_versions():
     wheel = os.environ.get("FDIME_WHEEL")
     if wheel is None:
         pytest.skip("FDIME_WHEEL does not name the wheel that is installed; ./test sets it")
@@ -43,8 +43,8 @@ def test_the_wheel_is_small_and_for_all_versions():
     assert Path(wheel).stat().st_size < 15_000_000
 
 
-def test_nothing_in_the_package_lacks_a_type(tmp_path):
-    """mypy on the package, and the stubs of the native part against what is there."""
+def test_the_package_and_its_stubs_pass_mypy(tmp_path):
+    """The stubs of the native part match the compiled module."""
     pytest.importorskip("mypy")
     run(
         sys.executable,
@@ -61,7 +61,7 @@ def test_nothing_in_the_package_lacks_a_type(tmp_path):
     assert (Path(fdime.__file__).parent / "py.typed").exists()
 
 
-def test_types_help_those_who_use_it(tmp_path):
+def test_mypy_finds_wrong_calls(tmp_path):
     pytest.importorskip("mypy")
     right = tmp_path / "right.py"
     right.write_text(
@@ -81,7 +81,7 @@ def test_types_help_those_who_use_it(tmp_path):
     assert 'has no attribute "m"' in refused.stdout
 
 
-def test_everything_public_is_documented_and_listed():
+def test_all_public_names_are_documented():
     reference = (PROJECT / "docs/api.rst").read_text()
     for name in set(fdime.__all__) - {"__version__"}:
         assert getattr(fdime, name).__doc__, name
@@ -107,6 +107,6 @@ def test_the_notebook_runs():
     assert sum("image/png" in outputs for outputs in shown) == 3
     if importlib.util.find_spec("torch") is None:
         assert "PyTorch is not installed" in shown[-1]
-    else:  # 0.80 nats, by a critic that was trained for a few seconds
+    else:  # the truth is 0.80 nats; the critic trains for a few seconds
         kept = re.search(r"information kept: (\S+) nats", shown[-1])
         assert kept and 0.5 < float(kept[1]) < 1.1, shown[-1]

@@ -1,4 +1,4 @@
-"""At home in scikit-learn."""
+"""scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-NOT_OURS = {
+EXPECTED_FAILURES = {
     "check_n_features_in_after_fitting": "fits 15 rows; an estimate needs 20",
     "check_estimators_nan_inf": "fits 10 rows first; an estimate needs 20",
     "check_fit2d_1feature": "fits 10 rows; an estimate needs 20",
-    "check_complex_data": "complex numbers are taken, as two columns each",
-    "check_dtype_object": "refused as well, in other words",
+    "check_complex_data": "complex columns are accepted, as two columns each",
+    "check_dtype_object": "refused with another message",
     "check_methods_sample_order_invariance": "calls score_samples(X), which has no y",
     "check_methods_subset_invariance": "calls score_samples(X), which has no y",
 }
@@ -32,9 +32,9 @@ NOT_OURS = {
 
 @parametrize_with_checks(
     [fdime.MutualInformation(effort="quick", permutations=19)],
-    expected_failed_checks=lambda _: NOT_OURS,
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
-def test_scikit_learns_own_checks(estimator, check):
+def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
@@ -46,7 +46,7 @@ def test_parameters_are_those_of_the_function():
         assert value == ("drop" if name == "constant" else function[name].default), name
 
 
-def test_fit_score_clone_and_save(gaussian, applied, tmp_path):
+def test_fit_score_clone_and_save(gaussian, apply_command, tmp_path):
     x, y = gaussian
     estimator = fdime.MutualInformation(effort="quick").set_params(seed=3)
     copy = clone(estimator)
@@ -58,22 +58,22 @@ def test_fit_score_clone_and_save(gaussian, applied, tmp_path):
     assert scores.shape == (100,)
     assert 0.1 < scores.mean() == estimator.score(x[300:], y[300:])
     estimator.result_.critics.save(tmp_path / "critics")
-    told = applied(tmp_path / "critics", x[300:], y[300:])
-    assert told["mi_nats"] == pytest.approx(scores.mean())
+    answer = apply_command(tmp_path / "critics", x[300:], y[300:])
+    assert answer["mi_nats"] == pytest.approx(scores.mean())
 
 
-def test_columns_go_by_their_names(gaussian):
+def test_columns_are_matched_by_name(gaussian):
     pandas = pytest.importorskip("pandas")
     x = pandas.DataFrame(gaussian[0], columns=["a", "b"]).assign(same=1.0)
     estimator = fdime.MutualInformation(estimator="copula").fit(x, gaussian[1])
     assert list(estimator.feature_names_in_) == ["a", "b", "same"]
-    assert estimator.result_.x == ("a", "b"), "a column that never changes is left out"
+    assert estimator.result_.x == ("a", "b"), "the constant column is dropped"
     with pytest.raises(ValueError, match="feature names should match"):
         estimator.score_samples(x[["b", "a", "same"]], gaussian[1])
 
 
-def test_the_best_settings_by_a_grid_search():
-    """Held-out mutual information is a score: here it must prefer critics to a Gaussian model."""
+def test_grid_search():
+    """The score is held-out mutual information, which here is larger for critics than for CCA."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 1))
     y = np.abs(x[:, 0]) + 0.1 * rng.normal(size=600)
@@ -85,8 +85,8 @@ def test_the_best_settings_by_a_grid_search():
     assert search.fit(x, y).best_params_ == {"estimator": "auto"}
 
 
-def test_features_of_all_kinds():
-    """What tells is found among noise: a number, a category, and one that no correlation shows."""
+def test_mixed_features():
+    """Two informative features are found among noise: a category, and an uncorrelated number."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(2)
     n = 500
@@ -112,7 +112,7 @@ def test_features_of_all_kinds():
     assert by_class.max() <= math.log(2.0) and set(np.argsort(by_class)[-2:]) == {1, 3}
 
 
-def test_rows_in_another_order_are_noticed(gaussian):
+def test_different_row_labels_are_refused(gaussian):
     pandas = pytest.importorskip("pandas")
     X, y = pandas.DataFrame(gaussian[0]), pandas.Series(gaussian[1])
     with pytest.raises(ValueError, match="different pandas indices"):
@@ -125,19 +125,19 @@ def test_rows_in_another_order_are_noticed(gaussian):
     assert np.array_equal(result.score_samples(X[[1, 0]], y), result.score_samples(X, y))
 
 
-def test_missing_values_of_a_feature_are_its_own():
+def test_missing_values_are_dropped_for_each_feature():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 2))
     y = X[:, 0] + rng.normal(size=200)
     X[:50, 1] = np.nan
     X = np.column_stack([X, np.where(np.arange(200) < 50, np.nan, 1.0)])
     scores = fdime.mutual_info_features(X, y, missing="drop", estimator="copula")
-    assert scores[2] == 0.0, "it never changes where it is there"
+    assert scores[2] == 0.0, "its present values are all equal"
     assert scores[0] == fdime.mutual_info_features(X[:, :1], y, estimator="copula")[0]
 
 
-def test_in_a_pipeline_of_selectors():
-    """scikit-learn turns X into numbers first, so categories are named by their place."""
+def test_selectors_in_a_pipeline():
+    """scikit-learn converts X to numbers first, so categories are given by position."""
     X, y = load_wine(return_X_y=True)
     rng = np.random.default_rng(0)
     X = np.column_stack([X[:, :4], rng.normal(size=len(X)), rng.integers(0, 3, size=len(X))])

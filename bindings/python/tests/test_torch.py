@@ -36,14 +36,14 @@ def scores(seed, *shape):
     return np.random.default_rng(seed).normal(scale=1.5, size=shape).astype(np.float32)
 
 
-def of_torch(loss, *parts):
+def value_and_gradients(loss, *parts):
     leaves = [torch.tensor(part, requires_grad=True) for part in parts]
     value = loss.from_scores(*leaves)
     value.backward()
     return -value.item(), [-leaf.grad.numpy() for leaf in leaves]
 
 
-def agree(theirs, ours):
+def assert_close(theirs, ours):
     assert ours[0] == pytest.approx(theirs[0], rel=2e-5, abs=2e-5)
     for left, right in zip(theirs[1], ours[1], strict=True):
         assert np.allclose(left, right, rtol=5e-4, atol=2e-5 * max(1.0, np.abs(left).max()))
@@ -55,7 +55,9 @@ def test_paired_scores(estimator, link):
     joint, marginal = scores(0, 32), scores(1, 32)
     objective = fdime.Objective(estimator, link=link)
     loss = MutualInformationLoss(estimator, link=link)
-    agree(objective.value_and_gradient(joint, marginal), of_torch(loss, joint, marginal))
+    assert_close(
+        objective.value_and_gradient(joint, marginal), value_and_gradients(loss, joint, marginal)
+    )
     with torch.no_grad():
         read = loss.read(torch.tensor(joint), torch.tensor(marginal)).item()
     assert read == pytest.approx(objective.mutual_information(joint, marginal), rel=2e-5, abs=2e-5)
@@ -68,7 +70,7 @@ def test_all_pairs(estimator):
         fdime.Objective(estimator),
         MutualInformationLoss(estimator, pairing="all-pairs"),
     )
-    agree(objective.value_and_gradient(matrix), of_torch(loss, matrix))
+    assert_close(objective.value_and_gradient(matrix), value_and_gradients(loss, matrix))
     read = loss.read(torch.tensor(matrix)).item()
     assert read == pytest.approx(objective.mutual_information(matrix), rel=2e-5, abs=2e-5)
 
@@ -81,11 +83,11 @@ def test_readouts(readout):
     assert loss.read(torch.tensor(matrix)).item() == pytest.approx(expected, abs=2e-5)
 
 
-def test_mine_remembers_past_batches_and_only_in_training():
+def test_mine_remembers_batches_of_training_only():
     objective, loss = fdime.Objective("mine"), MutualInformationLoss("mine")
     for seed in range(5):
         batch = scores(seed, 16), scores(seed + 100, 16)
-        agree(objective.value_and_gradient(*batch), of_torch(loss, *batch))
+        assert_close(objective.value_and_gradient(*batch), value_and_gradients(loss, *batch))
     before = loss.log_average.clone()
     loss.eval()
     loss.from_scores(*(torch.tensor(part) for part in batch))
@@ -96,19 +98,19 @@ def test_mine_remembers_past_batches_and_only_in_training():
 def test_far_scores_have_finite_gradients():
     for estimator in ["kl-dime", "gan-dime", "hd-dime", "js-dime"]:
         far = np.array([-200.0, -40.0, 40.0], dtype=np.float32)
-        _, gradients = of_torch(
+        _, gradients = value_and_gradients(
             MutualInformationLoss(estimator), far, -far if "kl" not in estimator else far
         )
         assert all(np.isfinite(part).all() for part in gradients), estimator
 
 
-def test_a_custom_f_is_as_wide_as_the_native_one():
-    """Float32 has no e^50 squared; f' has to be finite there all the same."""
+def test_a_custom_f_has_the_range_of_the_native_one():
+    """e^50 squared overflows float32, but f' must be finite there."""
     far, near = (np.array(values, dtype=np.float32) for values in ([50.0, 3.0], [5.0, -40.0]))
     for estimator in ["f:(u-1)^2/(u+1)", "f:(sqrt(u)-1)^2"]:
         objective = fdime.Objective(estimator)
         loss = MutualInformationLoss(estimator)
-        agree(objective.value_and_gradient(far, near), of_torch(loss, far, near))
+        assert_close(objective.value_and_gradient(far, near), value_and_gradients(loss, far, near))
     with torch.inference_mode():
         assert (
             MutualInformationLoss("f:u*ln(u)")
@@ -119,7 +121,7 @@ def test_a_custom_f_is_as_wide_as_the_native_one():
         MutualInformationLoss("f:u*log(u)")
 
 
-def test_it_can_be_saved(tmp_path):
+def test_saving(tmp_path):
     loss = MutualInformationLoss("kl-dime", torch.nn.Bilinear(2, 2, 1))
     torch.save(loss, tmp_path / "loss.pt")
     again = torch.load(tmp_path / "loss.pt", weights_only=False)
@@ -130,7 +132,7 @@ def test_it_can_be_saved(tmp_path):
     assert torch.equal(again(x, x), expected)
 
 
-def test_conjugated_tensors_mean_what_they_say():
+def test_conjugated_tensors():
     from fdime._inputs import as_table
 
     z = torch.tensor([1 + 2j, 3j]).conj()
@@ -152,11 +154,11 @@ def test_pairings():
     )
 
 
-def test_what_is_wrong_is_said():
+def test_invalid_arguments_raise_errors_with_advice():
     x = torch.zeros(8, 2)
-    for call, words in [
+    for call, message in [
         (lambda: MutualInformationLoss("gan-dmie"), "did you mean 'gan-dime'"),
-        (lambda: MutualInformationLoss("njee"), "one that trains a critic"),
+        (lambda: MutualInformationLoss("njee"), "an estimator that trains a critic"),
         (
             lambda: MutualInformationLoss("cpc", pairing="shift"),
             "InfoNCE compares every x with every y",
@@ -184,7 +186,7 @@ def test_what_is_wrong_is_said():
         ),
         (lambda: MutualInformationLoss("cpc").from_scores(x, x), "square matrix"),
     ]:
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             call()
 
 
@@ -207,7 +209,7 @@ class Critic(torch.nn.Module):
     ("estimator", "pairing"),
     [("gan-dime", "derangement"), ("kl-dime", "shift"), ("cpc", None), ("mine", "all-pairs")],
 )
-def test_a_critic_trained_with_it_finds_the_information(estimator, pairing):
+def test_a_trained_critic_estimates_the_mutual_information(estimator, pairing):
     """1 nat between two Gaussians: within 0.3 nats after 800 steps of 128 rows, fixed seed."""
     torch.manual_seed(0)
     scenario = fdime.Scenario("gaussian", dim=2, level=1.0)
@@ -226,8 +228,8 @@ def test_a_critic_trained_with_it_finds_the_information(estimator, pairing):
     assert abs(np.mean(read) - 1.0) < 0.3, np.mean(read)
 
 
-def test_a_representation_learns_to_keep_what_matters():
-    """InfoMax: one direction of x is copied into y, and the encoder is to find it."""
+def test_an_encoder_learns_the_informative_direction():
+    """InfoMax: y depends on one direction of x, which the encoder must find."""
     torch.manual_seed(1)
     encoder = torch.nn.Linear(8, 1, bias=False)
     loss = MutualInformationLoss("gan-dime", Critic(1))
@@ -243,7 +245,7 @@ def test_a_representation_learns_to_keep_what_matters():
     assert weights[3] / weights.norm() > 0.9
 
 
-def test_tensors_are_read_by_the_estimator(gaussian):
+def test_estimates_from_tensors(gaussian):
     x, y = gaussian
     expected = fdime.mutual_information(x, y, estimator="copula").mi
     tensors = torch.tensor(x, requires_grad=True), torch.tensor(y)
@@ -263,8 +265,8 @@ def test_importing_fdime_does_not_import_torch():
 def test_custom_divergences_from_a_function():
     own = fdime.Divergence(lambda u: (u - 1) ** 2 / (u + 1))
     joint, marginal = scores(0, 16), scores(1, 16)
-    agree(
+    assert_close(
         fdime.Objective(own).value_and_gradient(joint, marginal),
-        of_torch(MutualInformationLoss(own), joint, marginal),
+        value_and_gradients(MutualInformationLoss(own), joint, marginal),
     )
     assert math.isfinite(own.f(2.0))

@@ -1,7 +1,7 @@
-"""Mutual information estimation that people trust.
+"""Estimates of mutual information from data.
 
-How much does X tell about Y? From arrays and tables of all kinds to a number, an interval, a test of
-independence and an honest verdict:
+How much does X tell about Y? :func:`mutual_information` takes arrays and tables and returns an
+estimate with an interval, a test of independence and a verdict on its reliability:
 
 >>> import fdime
 >>> scenario = fdime.Scenario("gaussian", dim=2, level=1.0)
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes a second to import: only those who ask for its estimator wait for it.
+    # Importing scikit-learn takes a second, so it is imported when it is first needed.
     if name == "MutualInformation":
         from .sklearn import MutualInformation
 

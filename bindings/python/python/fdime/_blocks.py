@@ -1,4 +1,4 @@
-"""Building blocks for researchers: divergences, objectives, scenarios with known truth."""
+"""Building blocks for researchers: divergences, objectives, and scenarios with known MI."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
-from ._expression import expression_of
+from ._expression import trace_expression
 
 
 class FdimeWarning(UserWarning):
-    """Something to know about what was asked for."""
+    """A remark about the arguments of a call, for example about a changed f."""
 
 
-def count(value: object, argument: str) -> int:
-    """A whole number that the native part can hold."""
+def check_count(value: object, argument: str) -> int:
+    """Return a whole number; raise an error if the native part cannot hold it."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{argument}={value!r}: give a whole number")
     if not 0 <= value < 2**63:
@@ -27,25 +27,32 @@ def count(value: object, argument: str) -> int:
     return int(value)
 
 
+def as_text(value: object, argument: str) -> str:
+    """Return a text; raise an error if the value is not one."""
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{argument}={value!r}: give a text")
+
+
 def as_json(value: Any, argument: str) -> str:
-    """Plain data as JSON, also with NumPy's numbers in it; JSON as it is."""
+    """Return plain data, which may contain NumPy's numbers, as JSON. JSON is returned as it is."""
     if isinstance(value, str):
         return value
     try:
         return json.dumps(value, default=lambda other: other.tolist(), allow_nan=False)
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{argument}: it is no plain data: {error}") from None
+        raise ValueError(f"{argument}: not plain data: {error}") from None
 
 
-def tell_notice(estimator: str) -> None:
-    """Warns of what the user should know about an estimator."""
+def warn_of_notice(estimator: str) -> None:
+    """Warn if there is something that the user should know about an estimator."""
     notice = _native.notice(estimator)
     if notice is not None:
         warnings.warn(f"{estimator}: {notice}", FdimeWarning, stacklevel=3)
 
 
 def names() -> dict[str, dict[str, str]]:
-    """Every name that something answers to, with a description, by what it names.
+    """Return every name that an argument accepts, with a description, by kind.
 
     >>> sorted(names()["pairings"])
     ['all-pairs', 'derangement', 'permutation', 'shift']
@@ -62,8 +69,8 @@ class Divergence:
     Parameters
     ----------
     f
-        A name of the table (``kl``, ``gan``, ``hd``, ...), an expression in u (``"u*ln(u)"``), or a
-        function of u made of arithmetic and NumPy functions, which is read as an expression.
+        A name (``kl``, ``gan``, ``hd``, ...), an expression in u (``"u*ln(u)"``), or a function of u
+        made of arithmetic and NumPy functions, which is converted to an expression.
 
     Examples
     --------
@@ -80,7 +87,7 @@ class Divergence:
 
     def __init__(self, f: str | Callable[[Any], Any]) -> None:
         if callable(f):
-            name = "f:" + expression_of(f)
+            name = "f:" + trace_expression(f)
         elif isinstance(f, str):
             known = f in _native.names()["divergences"] or f.startswith(("f:", "alpha-"))
             name = f if known or "u" not in f or f.isidentifier() else "f:" + f
@@ -92,12 +99,12 @@ class Divergence:
 
     @property
     def name(self) -> str:
-        """The name that plans hold."""
+        """The name in plans."""
         return self._native.name
 
     @property
     def title(self) -> str:
-        """What it is called in full."""
+        """The full name."""
         return self._native.title
 
     @property
@@ -107,28 +114,28 @@ class Divergence:
 
     @property
     def estimator(self) -> str:
-        """The name of the f-DIME estimator that trains with it."""
+        """The name of its f-DIME estimator."""
         return self.name if self.name.startswith("f:") else f"{self.name}-dime"
 
     def f(self, u: ArrayLike) -> NDArray[np.float64]:
-        """f(u), for u > 0."""
-        return _mapped(self._native.f, u)
+        """Return f(u) for u > 0."""
+        return _map(self._native.f, u)
 
     def a(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
-        """a(l) = f'(e^l), what a joint pair contributes to the value function."""
-        return _mapped(self._native.a, log_ratio)
+        """Return a(l) = f'(e^l), the contribution of a joint pair to the value function."""
+        return _map(self._native.a, log_ratio)
 
     def b(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
-        """b(l) = e^l a(l) - f(e^l), what a marginal pair takes from it."""
-        return _mapped(self._native.b, log_ratio)
+        """Return b(l) = e^l a(l) - f(e^l), which a marginal pair subtracts from it."""
+        return _map(self._native.b, log_ratio)
 
     def a_slope(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
-        """a'(l)."""
-        return _mapped(self._native.a_slope, log_ratio)
+        """Return a'(l)."""
+        return _map(self._native.a_slope, log_ratio)
 
     def b_slope(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
-        """b'(l) = e^l a'(l)."""
-        return _mapped(self._native.b_slope, log_ratio)
+        """Return b'(l) = e^l a'(l)."""
+        return _map(self._native.b_slope, log_ratio)
 
     def __repr__(self) -> str:
         return f"Divergence({self.name!r})"
@@ -137,7 +144,7 @@ class Divergence:
         return Divergence, (self.name,)
 
 
-def _mapped(
+def _map(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: ArrayLike
 ) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
@@ -145,10 +152,10 @@ def _mapped(
 
 
 class Objective:
-    """What a critic is trained to maximise, and how a mutual information is read off its scores.
+    """The objective that a critic is trained to maximise, and the readout of its scores.
 
-    Scores are the raw outputs of a critic: of all pairs of a batch as a square matrix with the joint
-    pairs on the diagonal, or of joint and of marginal pairs as two vectors.
+    Scores are the raw outputs of a critic: for all pairs of a batch as a square matrix with the joint
+    pairs on the diagonal, or for joint and for marginal pairs as two vectors.
 
     Parameters
     ----------
@@ -156,7 +163,7 @@ class Objective:
         The name of an estimator, such as ``gan-dime``, ``mine`` or ``smile-1``, or a
         :class:`Divergence`.
     link, readout
-        In place of the estimator's own.
+        Replace those of the estimator.
 
     Examples
     --------
@@ -184,27 +191,27 @@ class Objective:
 
     @property
     def link(self) -> str:
-        """How scores become log density ratios."""
+        """The function from scores to log density ratios."""
         return self._native.link
 
     @property
     def readout(self) -> str:
-        """How the estimate is read off."""
+        """The function from log density ratios to the estimate."""
         return self._native.readout
 
     def value_and_gradient(
         self, joint: ArrayLike, marginal: ArrayLike | None = None
     ) -> tuple[float, tuple[NDArray[np.float32], ...]]:
-        """The objective's value on a batch, and its gradient in the shape of the scores.
+        """Return the objective on a batch, and its gradient in the shape of the scores.
 
-        MINE remembers past batches: its gradient has a moving average of the partition function. It
-        takes batches of one size.
+        MINE remembers past batches: its gradient uses a moving average of the partition function.
+        All its batches must have the same size.
         """
         value, gradient = self._native.value_and_gradient(*self._scores(joint, marginal))
         return value, tuple(gradient)
 
     def mutual_information(self, joint: ArrayLike, marginal: ArrayLike | None = None) -> float:
-        """The mutual information read off scores, in nats."""
+        """Return the mutual information that the readout computes from scores, in nats."""
         return self._native.mutual_information(*self._scores(joint, marginal))
 
     def _scores(
@@ -212,7 +219,7 @@ class Objective:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         if marginal is not None and "info-nce" in (self._native.cost, self.readout):
             raise ValueError(
-                f"estimator={self.estimator}: InfoNCE compares every x with every y; give the "
+                f"estimator='{self.estimator}': InfoNCE compares every x with every y; give the "
                 "scores of all pairs as a square matrix"
             )
         return _scores(joint, marginal)
@@ -231,12 +238,12 @@ def _scores(
         return first, None
     second = np.asarray(marginal, dtype=np.float32)
     if first.ndim != 1 or second.ndim != 1:
-        raise ValueError("scores of joint and of marginal pairs are vectors")
+        raise ValueError("give the scores of joint and of marginal pairs as vectors")
     return first, second
 
 
 def estimator_name(estimator: str | Divergence | Callable[[Any], Any]) -> str:
-    """The name that stands for an estimator; a divergence stands for its f-DIME."""
+    """Return the name of an estimator; for a divergence, that of its f-DIME estimator."""
     if isinstance(estimator, str):
         return estimator
     if isinstance(estimator, Divergence):
@@ -247,17 +254,17 @@ def estimator_name(estimator: str | Divergence | Callable[[Any], Any]) -> str:
 
 
 class Scenario:
-    """A distribution whose mutual information is known exactly.
+    """A distribution with known mutual information.
 
     Parameters
     ----------
     name
-        A scenario, with any number of maps behind it: ``gaussian``, ``student``, ``swiss-roll``,
+        A scenario, optionally followed by maps: ``gaussian``, ``student``, ``swiss-roll``,
         ``gaussian+half-cube+y:asinh``; :func:`names` lists them.
     dim
         The dimension of x and of y before any map.
     level
-        How dependent they are: nats, or a text such as ``"rho=0.8"``, ``"eps=0.1"`` or ``"df=2"``.
+        The strength of the dependence: nats, or a text such as ``"rho=0.8"``, ``"eps=0.1"`` or ``"df=2"``.
 
     Examples
     --------
@@ -270,7 +277,8 @@ class Scenario:
     """
 
     def __init__(self, name: str, *, dim: int = 1, level: float | str = 1.0) -> None:
-        self.name, self.dim, self.level = name, count(dim, "dim"), level_text(level)
+        self.name, self.dim = name, check_count(dim, "dim")
+        self.level = level_text(level)
         self._native = _native.Scenario(name, self.dim, self.level)
 
     @property
@@ -284,15 +292,15 @@ class Scenario:
         return self._native.dims
 
     def sample(self, n: int, *, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Draws rows of x and y: the same as ``fdime sample`` with that seed."""
+        """Draw rows of x and y, the same as ``fdime sample`` with this seed."""
         x, y, _ = self.sample_log_ratios(n, seed=seed)
         return x, y
 
     def sample_log_ratios(
         self, n: int, *, seed: int = 0
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Draws rows, with the exact log ratio ln p(x,y)/(p(x)p(y)) of each."""
-        return self._native.sample(count(n, "n"), count(seed, "seed"))
+        """Draw rows with the exact log ratio ln p(x,y)/(p(x)p(y)) of each."""
+        return self._native.sample(check_count(n, "n"), check_count(seed, "seed"))
 
     def __repr__(self) -> str:
         return f"Scenario({self.name!r}, dim={self.dim}, level={self.level!r})"
@@ -306,7 +314,7 @@ def _scenario(name: str, dim: int, level: str) -> Scenario:
 
 
 def level_text(level: float | str) -> str:
-    """A level as plans hold it."""
+    """Return a level as it is written in plans."""
     if isinstance(level, str):
         return level
     try:
@@ -316,7 +324,9 @@ def level_text(level: float | str) -> str:
 
 
 def benchmark() -> dict[str, Scenario]:
-    """The 40 tasks of the benchmark of Czyż et al. (Beyond Normal, NeurIPS 2023), by name.
+    """Return the 40 tasks of the benchmark of Czyż et al. (Beyond Normal, NeurIPS 2023) by name.
+
+    ``fdime suite bmi`` runs the same tasks.
 
     >>> tasks = benchmark()
     >>> len(tasks), round(tasks["student-df2-3x3"].mutual_information, 3)

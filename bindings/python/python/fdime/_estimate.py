@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, count, estimator_name, tell_notice
-from ._inputs import as_table, check_index, selectors
+from ._blocks import Divergence, as_json, as_text, check_count, estimator_name, warn_of_notice
+from ._inputs import as_table, check_index, selector_list
 from ._pair import Pair, estimate_pair
-from ._parallel import in_parallel
-from ._progress import Watch, watching
+from ._parallel import run_jobs
+from ._progress import ProgressCallback, progress_callback
 from ._result import Estimate
 
 Effort = Literal["quick", "default", "max"]
-Drop = Literal["drop", "error"]
+#: The treatment of rows with missing values, and of constant columns.
+MissingOrConstant = Literal["drop", "error"]
 
 
 def estimate_plan(
@@ -30,21 +31,21 @@ def estimate_plan(
     seed: int = 0,
     blocks: int | None = None,
 ) -> dict[str, Any]:
-    """Everything that decides an estimate but the data, as plain data.
+    """Return the plan of an estimate: all settings that determine it, as plain data.
 
-    It can be changed, written to JSON, and given to :func:`mutual_information`.
+    A plan can be changed, written to JSON, and passed to :func:`mutual_information`.
 
     >>> plan = estimate_plan(effort="quick")
     >>> [recipe["name"] for recipe in plan["portfolio"]["recipes"]]
-    ['fast', 'waves']
+    ['large-steps', 'waves']
     """
     text = _native.estimate_plan(
         estimator_name(estimator),
-        _text(effort, "effort"),
-        count(folds, "folds"),
-        count(permutations, "permutations"),
-        count(seed, "seed"),
-        None if blocks is None else count(blocks, "blocks"),
+        as_text(effort, "effort"),
+        check_count(folds, "folds"),
+        check_count(permutations, "permutations"),
+        check_count(seed, "seed"),
+        None if blocks is None else check_count(blocks, "blocks"),
     )
     plan: dict[str, Any] = json.loads(text)
     return plan
@@ -58,53 +59,55 @@ def mutual_information(
     effort: Effort = "default",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
-    missing: Drop = "error",
-    constant: Drop = "error",
+    missing: MissingOrConstant = "error",
+    constant: MissingOrConstant = "error",
     blocks: int | None = None,
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
     plan: Mapping[str, Any] | str | None = None,
     threads: int = 0,
-    progress: bool | Watch | None = None,
+    progress: bool | ProgressCallback | None = None,
 ) -> Estimate:
-    """How much ``x`` tells about ``y``, in nats, with an interval, a test and a verdict.
+    """Estimate the mutual information between ``x`` and ``y``, in nats.
 
-    Every row is scored by critics that never saw it; what the critics look like is chosen by the
-    loss on held-out rows.
+    The result has a 95% interval, a test of independence and a verdict on its reliability. Each row
+    is scored by critics that were not trained on it. The critics are chosen by their loss on held-out
+    rows.
 
     Parameters
     ----------
     x, y
         Rows in the same order: NumPy arrays, lists, pandas, polars or pyarrow tables and columns,
-        or torch and jax tensors in the CPU's memory. Texts, truth values and categories are
-        discrete; complex numbers count as two columns.
+        or torch and jax tensors in the CPU's memory. Text, booleans and categories are discrete. A
+        complex column is two columns.
     estimator
-        ``auto``, ``copula``, ``cca``, ``ksg``, or an estimator of the library such as ``gan-dime``,
-        ``kl-dime``, ``mine`` or ``f:(u-1)^2/(u+1)``; :func:`fdime.names` lists them. A
-        :class:`Divergence` stands for its f-DIME.
+        ``auto``, ``copula``, ``cca``, ``ksg``, or an estimator that trains a critic, such as
+        ``gan-dime``, ``kl-dime``, ``mine`` or ``f:(u-1)^2/(u+1)``; :func:`fdime.names` lists them.
+        A :class:`Divergence` stands for its f-DIME estimator.
     effort
-        ``quick`` (a second or two), ``default``, or ``max``.
+        The amount of computation: ``quick`` (a second or two), ``default``, or ``max``.
     discrete, numeric
-        Columns of numbers that are categories, or of texts that are numbers: names, patterns
+        Columns of numbers that are categories, and columns of text that are numbers: names, patterns
         (``'x*'``) or a list of them. The columns of an array are called ``x1``, ``x2``, ..., or
-        ``x`` alone if it has one dimension; the same for ``y``.
+        ``x`` if it has one dimension; the same for ``y``.
     missing, constant
-        What to do with rows in which a value is missing, and with columns that are always the same:
+        The treatment of rows with missing values, and of columns whose values are all equal:
         ``'error'``, or ``'drop'`` to leave them out.
     blocks
-        For a time series: how many rows apart two rows must be to count as unrelated.
+        For a time series: the number of rows to leave out between contiguous folds, so that rows of
+        different folds are unrelated.
     folds, permutations, seed
-        Folds of cross-fitting, permutations of the test of independence, and the seed of all
-        randomness. The same seed gives the same numbers, whatever the number of threads.
+        Folds of cross-fitting, permutations of the test of independence, and the seed of all random
+        numbers. The same seed gives the same numbers with any number of threads.
     plan
-        A plan as a whole (:func:`estimate_plan`, ``Estimate.plan``, or its JSON), in place of the arguments
+        A plan (:func:`estimate_plan`, ``Estimate.plan``, or its JSON) instead of the arguments
         ``estimator``, ``effort``, ``blocks``, ``folds``, ``permutations`` and ``seed``.
     threads
-        Threads of the processor; 0 means one for every core.
+        The number of threads; 0 means one for each core.
     progress
-        True or False, or what to call with the share that is done. None shows a line after two
-        seconds, on a terminal and in notebooks.
+        Whether to show a progress bar, or a function to call with the fraction that is done. None
+        shows a bar after two seconds, on a terminal and in notebooks.
 
     Examples
     --------
@@ -129,71 +132,68 @@ def mutual_information(
             seed=seed,
             blocks=blocks,
         )
-        tell_notice(estimator_name(estimator))
-    options = reading(discrete, numeric, missing, constant)
-    workers = count(threads, "threads")
-    with watching(progress) as watch:
-        answer = _native.estimate(left, right, as_json(plan, "plan"), options, workers, watch)
-    return Estimate._of(answer)
+        warn_of_notice(estimator_name(estimator))
+    text, options = as_json(plan, "plan"), reading_options(discrete, numeric, missing, constant)
+    workers = check_count(threads, "threads")
+    with progress_callback(progress) as callback:
+        answer = _native.estimate(left, right, text, options, workers, callback)
+    return Estimate._from_native(answer)
 
 
-def reading(
+def reading_options(
     discrete: str | list[str] | None,
     numeric: str | list[str] | None,
     missing: str,
     constant: str,
 ) -> dict[str, Any]:
-    """How columns are read, as the native part takes it."""
+    """Return how columns are read, for the native part."""
     return {
-        "discrete": selectors(discrete, "discrete"),
-        "numeric": selectors(numeric, "numeric"),
-        "missing": _text(missing, "missing"),
-        "constant": _text(constant, "constant"),
+        "discrete": selector_list(discrete, "discrete"),
+        "numeric": selector_list(numeric, "numeric"),
+        "missing": as_text(missing, "missing"),
+        "constant": as_text(constant, "constant"),
     }
-
-
-def _text(value: object, argument: str) -> str:
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"{argument}={value!r}: give a text")
 
 
 def score_samples(
     model: _native.Model, x: Any, y: Any, *, missing: str, threads: int
 ) -> NDArray[np.float64]:
-    """The log ratio of new rows, by saved critics."""
+    """Return the log ratios of new rows by trained critics."""
     check_index(x, y)
-    sides = [as_table(x, "x"), as_table(y, "y")]
-    for k, (role, names) in enumerate(zip("xy", model.names)):
-        have = sides[k].names
-        if have == names:
-            continue
-        trained = ", ".join(names[:8])
-        if set(names) <= set(have) and len(set(have)) == len(have):
-            # another order, or columns that were left out
-            sides[k] = sides[k].select([have.index(name) for name in names])
-        elif len(have) != len(names):
-            raise ValueError(
-                f"{role} has {len(have)} columns, but the critics were trained on {len(names)}: "
-                f"{trained}"
-            )
-        elif not (_are_made_up(have, role) or _are_made_up(names, role)):
-            raise ValueError(
-                f"{role} has the columns {', '.join(have[:8])}, but the critics were trained on "
-                f"{trained}"
-            )
-    return model.log_ratios(
-        sides[0], sides[1], _text(missing, "missing"), count(threads, "threads")
+    x_names, y_names = model.names
+    x_table = _trained_columns(as_table(x, "x"), x_names, "x")
+    y_table = _trained_columns(as_table(y, "y"), y_names, "y")
+    workers = check_count(threads, "threads")
+    return model.log_ratios(x_table, y_table, as_text(missing, "missing"), workers)
+
+
+def _trained_columns(table: _native.Table, trained: list[str], role: str) -> _native.Table:
+    """Return the columns that critics were trained on, in their order."""
+    names = table.names
+    if names == trained:
+        return table
+    if set(trained) <= set(names) and len(set(names)) == len(names):
+        return table.select([names.index(name) for name in trained])
+    shown = ", ".join(trained[:8])
+    if len(names) != len(trained):
+        raise ValueError(
+            f"{role} has {len(names)} columns, but the critics were trained on {len(trained)}: "
+            f"{shown}"
+        )
+    if _are_numbered(names, role) or _are_numbered(trained, role):
+        return table
+    raise ValueError(
+        f"{role} has the columns {', '.join(names[:8])}, but the critics were trained on {shown}"
     )
 
 
-def _are_made_up(names: list[str], role: str) -> bool:
-    """Whether names are those that the columns of an array get."""
+def _are_numbered(names: list[str], role: str) -> bool:
+    """Return whether names are those of the columns of an array."""
     return names == [role] or names == [f"{role}{k + 1}" for k in range(len(names))]
 
 
-#: Whole numbers with at most this many values are taken for categories by ``"auto"``.
-_MOST_CLASSES = 20
+#: A target of whole numbers with at most this many different values is discrete by ``"auto"``.
+_MAX_CLASSES = 20
 
 
 @overload
@@ -203,7 +203,7 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = ...,
     discrete_target: bool | Literal["auto"] = ...,
-    missing: Drop = ...,
+    missing: MissingOrConstant = ...,
     estimator: str | Divergence = ...,
     effort: Effort = ...,
     permutations: int = ...,
@@ -220,7 +220,7 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = ...,
     discrete_target: bool | Literal["auto"] = ...,
-    missing: Drop = ...,
+    missing: MissingOrConstant = ...,
     estimator: str | Divergence = ...,
     effort: Effort = ...,
     permutations: int = ...,
@@ -236,7 +236,7 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = "auto",
     discrete_target: bool | Literal["auto"] = "auto",
-    missing: Drop = "error",
+    missing: MissingOrConstant = "error",
     estimator: str | Divergence = "auto",
     effort: Effort = "quick",
     permutations: int = 999,
@@ -244,34 +244,34 @@ def mutual_info_features(
     n_jobs: int | None = None,
     p_values: bool = False,
 ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mutual information between each feature and the target, in nats.
+    """Estimate the mutual information between each feature and the target, in nats.
 
-    In the place of scikit-learn's ``mutual_info_regression`` and ``mutual_info_classif``, for
-    ``SelectKBest`` and its like. A feature that never changes has 0.
+    A replacement for scikit-learn's ``mutual_info_regression`` and ``mutual_info_classif``, for
+    ``SelectKBest`` and similar selectors. A constant feature has 0.
 
     Parameters
     ----------
     X
-        Features: an array or a table, numbers and categories mixed.
+        Features: an array or a table, numeric and discrete ones mixed.
     y
         The target: numbers or classes.
     discrete_features
-        Positions or a mask of features that are categories. ``"auto"`` goes by their type: texts,
-        truth values and categories are discrete.
+        Positions or a mask of discrete features. With ``"auto"``, features of text, booleans and
+        categories are discrete.
     discrete_target
-        Whether ``y`` holds classes. ``"auto"`` goes by its type, and takes whole numbers with at
-        most 20 values for classes.
+        Whether ``y`` holds classes. With ``"auto"``, text, booleans, categories and whole numbers
+        with at most 20 different values are classes.
     missing
-        What to do with missing values: ``'error'``, or ``'drop'`` to leave out, for each feature, the
-        rows in which it or the target has none.
+        ``'error'``, or ``'drop'`` to drop, for each feature, the rows in which it or the target is
+        missing.
     estimator, effort, permutations, seed
         As for :func:`mutual_information`.
     n_jobs
-        How many features at once; None means all cores. A backend chosen with
+        The number of features in parallel; None means all cores. A backend chosen with
         ``joblib.parallel_config`` is used.
     p_values
         Whether to return the p-values of the tests of independence as well, for ``SelectFdr`` and
-        its like.
+        similar selectors.
 
     Examples
     --------
@@ -283,51 +283,53 @@ def mutual_info_features(
     1
     """
     check_index(X, y)
-    features, target = as_table(X, "x"), as_table(y, "y")
-    if len(target.names) != 1:
-        raise ValueError(f"y has {len(target.names)} columns; give one target")
-    if features.rows != target.rows:
-        raise ValueError(
-            f"x has {features.rows} rows, but y has {target.rows}; each row of x goes with the "
-            "same row of y"
-        )
-    if target.constant[0]:
-        raise ValueError("y has the same value in every row; there is nothing to tell about it")
-    if isinstance(discrete_target, (bool, np.bool_)):
-        classes = bool(discrete_target)
-    elif discrete_target == "auto":
-        classes = target.few_whole_numbers(_MOST_CLASSES)[0]
-    else:
-        raise ValueError(f"discrete_target={discrete_target!r}: write True, False or 'auto'")
-    target = _as_categories(target) if classes else target
+    features = as_table(X, "x")
+    target = _target(as_table(y, "y"), features.rows, discrete_target)
     mask = _discrete_mask(discrete_features, len(features.names))
     plan = estimate_plan(estimator=estimator, effort=effort, permutations=permutations, seed=seed)
     if p_values and plan["method"] == "ksg":
-        raise ValueError("estimator=ksg: it has no test of independence, hence no p-values")
+        raise ValueError("estimator='ksg': it has no test of independence and so no p-values")
     text = as_json(plan, "plan")
     _native.check_plan(text, features.rows)
-    tell_notice(estimator_name(estimator))
-    options = reading(None, None, missing, "error")
-    # A feature that is the same in every row tells nothing; where values are missing, ask first.
-    gaps = [lacks > 0 and missing != "drop" for lacks in features.missing]
-    same = [constant and not gap for constant, gap in zip(features.constant, gaps)]
-    places = [k for k, constant in enumerate(same) if not constant]
+    warn_of_notice(estimator_name(estimator))
+    # With "drop", a column that is constant in the rows used is an error without advice.
+    options = reading_options(None, None, missing, "drop")
+    varying = [
+        k
+        for k, (constant, gaps) in enumerate(zip(features.constant, features.missing))
+        if not constant or (gaps > 0 and missing != "drop")  # the latter is refused below
+    ]
     jobs = []
-    for k in places:
+    for k in varying:
         feature = features.select([k])
         feature = _as_categories(feature) if mask[k] else feature
-        sides = (features.names[k], feature), (target.names[0], target)
-        jobs.append(Pair(*sides, text, options))
+        jobs.append(Pair((features.names[k], feature), (target.names[0], target), text, options))
     scores, tests = np.zeros(len(mask)), np.ones(len(mask))
-    for place, told in in_parallel(estimate_pair, jobs, n_jobs):
-        if told["problem"] is not None:
-            # Such columns are found beforehand; there is no argument for what rows leave of them.
-            raise ValueError(
-                told["problem"].replace(", or all such columns with constant='drop'", "")
-            )
-        scores[places[place]] = told["mi_nats"]
-        tests[places[place]] = 1.0 if told["p_value"] is None else told["p_value"]
+    for index, pair in run_jobs(estimate_pair, jobs, n_jobs):
+        if pair["problem"] is not None:
+            raise ValueError(pair["problem"])
+        scores[varying[index]] = pair["mi_nats"]
+        tests[varying[index]] = 1.0 if pair["p_value"] is None else pair["p_value"]
     return (scores, tests) if p_values else scores
+
+
+def _target(target: _native.Table, rows: int, discrete: bool | Literal["auto"]) -> _native.Table:
+    """Return the target, as categories if it holds classes."""
+    if len(target.names) != 1:
+        raise ValueError(f"y has {len(target.names)} columns; give one target")
+    if rows != target.rows:
+        raise ValueError(
+            f"x has {rows} rows, but y has {target.rows}; each row of x goes with the same row of y"
+        )
+    if target.constant[0]:
+        raise ValueError("y has the same value in every row, so its mutual information is 0")
+    if isinstance(discrete, (bool, np.bool_)):
+        classes = bool(discrete)
+    elif discrete == "auto":
+        classes = target.few_whole_numbers(_MAX_CLASSES)[0]
+    else:
+        raise ValueError(f"discrete_target={discrete!r}: write True, False or 'auto'")
+    return _as_categories(target) if classes else target
 
 
 def _as_categories(column: _native.Table) -> _native.Table:
@@ -335,11 +337,11 @@ def _as_categories(column: _native.Table) -> _native.Table:
 
 
 def _discrete_mask(discrete: str | Sequence[int] | Sequence[bool], count: int) -> NDArray[np.bool_]:
+    """Return which of the features are discrete."""
     mask = np.zeros(count, dtype=bool)
     if isinstance(discrete, str):
         if discrete != "auto":
-            problem = "write 'auto', positions or a mask"
-            raise ValueError(f"discrete_features='{discrete}': {problem}")
+            raise ValueError(f"discrete_features='{discrete}': write 'auto', positions or a mask")
         return mask
     chosen = np.asarray(discrete)
     if chosen.dtype == bool and chosen.shape == (count,):
@@ -348,7 +350,7 @@ def _discrete_mask(discrete: str | Sequence[int] | Sequence[bool], count: int) -
         return mask
     within = chosen.dtype.kind in "iu" and bool(np.all((chosen >= 0) & (chosen < count)))
     if not within or chosen.ndim != 1:
-        problem = f"positions from 0 to {count - 1}, or a mask of {count} truth values"
-        raise ValueError(f"discrete_features={discrete!r}: give {problem}")
+        expected = f"positions from 0 to {count - 1}, or a mask of {count} booleans"
+        raise ValueError(f"discrete_features={discrete!r}: give {expected}")
     mask[chosen] = True
     return mask

@@ -1,6 +1,6 @@
-"""A function of u, read as an expression: it is called once, with a symbol in place of a number.
+"""Conversion of a Python function of u to an expression, by calling it with a symbol.
 
-So a custom f has exact derivatives, runs at full speed, and fits into a plan.
+With an expression, a custom f has exact derivatives, runs at full speed, and can be part of a plan.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _ATOM = 4
 
 
 class _Symbol(NDArrayOperatorsMixin):
-    """An expression in u that records what is done to it."""
+    """An expression in u that records the operations on it."""
 
     def __init__(self, text: str, precedence: int = _ATOM) -> None:
         self.text, self.precedence = text, precedence
 
-    def _within(self) -> str:
+    def _as_operand(self) -> str:
         return self.text if self.precedence == _ATOM else f"({self.text})"
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
@@ -54,7 +54,7 @@ class _Symbol(NDArrayOperatorsMixin):
         if ufunc in _BINARY:
             left, right = (_symbol(value) for value in inputs)
             sign = _BINARY[ufunc]
-            return _Symbol(f"{left._within()}{sign}{right._within()}", _PRECEDENCE[sign])
+            return _Symbol(f"{left._as_operand()}{sign}{right._as_operand()}", _PRECEDENCE[sign])
         value = _symbol(inputs[0])
         if ufunc in _FUNCTIONS:
             return _Symbol(f"{_FUNCTIONS[ufunc]}({value.text})")
@@ -68,15 +68,15 @@ class _Symbol(NDArrayOperatorsMixin):
             return np.log(1.0 + value)
         if ufunc is np.expm1:
             return np.exp(value) - 1.0
-        raise TypeError(f"f uses np.{ufunc.__name__}, which cannot be read as an expression")
+        raise TypeError(f"f uses np.{ufunc.__name__}, which cannot be part of an expression")
 
     def __bool__(self) -> bool:
-        raise TypeError("f decides by the value of u, which cannot be read as an expression")
+        raise TypeError("f branches on the value of u, which cannot be part of an expression")
 
     def __float__(self) -> float:
         raise TypeError(
             "f must be made of arithmetic and NumPy functions, such as u * np.log(u); "
-            "functions of the math module see numbers only"
+            "functions of the math module accept only numbers"
         )
 
 
@@ -88,20 +88,20 @@ def _symbol(value: Any) -> _Symbol:
     return _Symbol(text) if number >= 0 else _Symbol(f"0-{text}", _PRECEDENCE["-"])
 
 
-def expression_of(f: Callable[[Any], Any]) -> str:
-    """The expression in u that a function computes."""
+def trace_expression(f: Callable[[Any], Any]) -> str:
+    """Return the expression in u that a function computes."""
     try:
-        traced = f(_Symbol("u"))
+        result = f(_Symbol("u"))
     except (TypeError, AttributeError) as error:
-        problem = f"this function of u cannot be read as an expression: {error}"
+        problem = f"this function of u cannot be converted to an expression: {error}"
         raise TypeError(problem) from None
-    if not isinstance(traced, _Symbol):
-        raise ValueError(f"f(u) = {traced!r} does not depend on u")
-    return traced.text
+    if not isinstance(result, _Symbol):
+        raise ValueError(f"f(u) = {result!r} does not depend on u")
+    return result.text
 
 
-def evaluated(expression: str, u: Any, functions: Mapping[str, Callable[[Any], Any]]) -> Any:
-    """The value of an expression at u, with these functions; u may be a number or a tensor."""
+def evaluate(expression: str, u: Any, functions: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """Return the value of an expression at u, a number or a tensor, with the given functions."""
 
     def value(node: ast.expr) -> Any:
         match node:

@@ -1,8 +1,7 @@
-"""From whatever holds columns to the table that the native part works on.
+"""Conversion of arrays, tables and columns to the tables of the native part.
 
-Numbers are read where they lie, whatever their strides, and written once, into the native part's
-own columns. What a library's own objects need of it is asked of them; nothing here needs pandas,
-polars, pyarrow, torch or jax to be installed.
+Numbers are copied once, from arrays of any strides to the columns of the native part. pandas,
+polars, pyarrow, torch and jax need not be installed.
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from numpy.typing import NDArray
 
 from ._native import Table
 
-#: What ``Table`` takes as a column: numbers, or codes (-1: missing) and labels.
+#: A column for ``Table``: numbers, or codes (-1 for a missing value) and labels.
 Column = NDArray[Any] | tuple[NDArray[np.int64], list[str]]
 
-_CPU = 1  # DLPack's number of the device
+_CPU = 1  # the number of the device in DLPack
 
 
 def as_table(data: Any, role: str) -> Table:
-    """The columns of ``data``, called ``role`` where they have no names of their own."""
+    """Return the columns of ``data``. Columns without names are named after ``role``."""
     if isinstance(data, Table):
         return data
-    if _is_of("pandas", data):
+    if _is_from("pandas", data):
         return _from_pandas(data, role)
-    if _is_of("polars", data) and hasattr(data, "to_frame"):
+    if _is_from("polars", data) and hasattr(data, "to_frame"):
         return Table.from_arrow(data.to_frame(data.name or role))
-    if _is_of("polars", data) and hasattr(data, "collect"):
+    if _is_from("polars", data) and hasattr(data, "collect"):
         return Table.from_arrow(data.collect())
-    if _is_of("pyarrow", data) and hasattr(data, "to_numpy") and not hasattr(data, "schema"):
+    if _is_from("pyarrow", data) and hasattr(data, "to_numpy") and not hasattr(data, "schema"):
         import pyarrow
 
         return Table.from_arrow(pyarrow.table({role: data}))
@@ -44,41 +43,43 @@ def as_table(data: Any, role: str) -> Table:
     try:
         array = np.asarray(data)
         if array.dtype.kind == "U" and not isinstance(data, np.ndarray):
-            # NumPy makes texts of all that stand beside a text: numbers, and missing values.
+            # NumPy would convert numbers and missing values beside a text to text.
             array = np.asarray(data, dtype=object)
     except (ValueError, OverflowError) as error:  # rows of different lengths, huge numbers
         raise ValueError(f"{role}: {error}") from None
     return _from_array(array, role)
 
 
-def _is_of(library: str, data: Any) -> bool:
-    """Whether an object is of a library's class, or of one derived from it."""
+def _is_from(library: str, data: Any) -> bool:
+    """Return whether an object's class, or one of its bases, is from a library."""
     return any(c.__module__.partition(".")[0] == library for c in type(data).__mro__)
 
 
 def _unmasked(data: Any, role: str) -> NDArray[Any]:
-    """A masked array with what is masked as missing."""
+    """Return a masked array as an array in which masked values are missing."""
     if data.dtype.kind in "fiu":
         return np.ma.filled(data.astype(np.float64), np.nan)
     if data.dtype.kind in "bUO":
         array: NDArray[Any] = data.data.astype(object)
         array[np.ma.getmaskarray(data)] = None
         return array
-    raise TypeError(f"{role}: masked arrays of type {data.dtype} are not taken; fill them first")
+    raise TypeError(
+        f"{role}: masked arrays of type {data.dtype} are not supported; fill them first"
+    )
 
 
 def check_index(x: Any, y: Any) -> None:
-    """Refuses pandas objects whose rows go by other labels: one of them is in another order."""
+    """Raise an error if two pandas objects have different row labels."""
     if not (_is_pandas(x) and _is_pandas(y)) or x.index.equals(y.index) or len(x) != len(y):
         return
     raise ValueError(
         "x and y have different pandas indices; align them first, e.g. with "
-        "x, y = x.align(y, axis=0, join='inner'), or pass .to_numpy() to go by position"
+        "x, y = x.align(y, axis=0, join='inner'), or pass .to_numpy() to pair rows by position"
     )
 
 
-def selectors(columns: str | list[str] | None, argument: str) -> list[str]:
-    """One selector or several, as a list."""
+def selector_list(columns: str | list[str] | None, argument: str) -> list[str]:
+    """Return one selector or several as a list."""
     if columns is None:
         return []
     if isinstance(columns, str):
@@ -89,11 +90,11 @@ def selectors(columns: str | list[str] | None, argument: str) -> list[str]:
 
 
 def _is_pandas(data: Any) -> bool:
-    return _is_of("pandas", data) and hasattr(data, "to_numpy") and hasattr(data, "index")
+    return _is_from("pandas", data) and hasattr(data, "to_numpy") and hasattr(data, "index")
 
 
 def _from_dlpack(data: Any, role: str) -> NDArray[Any]:
-    for step in ("detach", "resolve_conj", "resolve_neg"):  # torch's notes on what numbers mean
+    for step in ("detach", "resolve_conj", "resolve_neg"):  # views that torch applies lazily
         data = getattr(data, step)() if hasattr(data, step) else data
     try:
         if data.__dlpack_device__()[0] == _CPU:
@@ -108,11 +109,13 @@ def _from_array(array: NDArray[Any], role: str) -> Table:
     if array.dtype.names:
         names = list(array.dtype.names)
         if array.ndim != 1 or any(array[name].ndim != 1 for name in names):
-            raise ValueError(f"{role}: the fields of a record must be single values in rows")
+            raise ValueError(f"{role}: the fields of a structured array must be single values")
         return Table(names, [_column(array[name], name) for name in names])
     if array.ndim == 0 and array.dtype.kind == "O":
         kind = type(array.item()).__name__
-        raise TypeError(f"{role} is a {kind}; give an array or a table, with a row an observation")
+        raise TypeError(
+            f"{role} is a {kind}; give an array or a table with one row for each observation"
+        )
     if array.ndim == 0:
         raise TypeError(f"{role} is a single value; give one row for each observation")
     if array.ndim > 2:
@@ -122,17 +125,16 @@ def _from_array(array: NDArray[Any], role: str) -> Table:
         )
     if array.ndim == 2 and array.shape[1] == 0:
         raise ValueError(f"{role} has no columns")
-    if array.dtype.kind == "c":  # complex samples are pairs of numbers
-        parts = {"re": array.real, "im": array.imag}
-        tables = [_names(part, f"{role}.{name}") for name, part in parts.items()]
-        columns = [np.atleast_2d(part.T).T for part in parts.values()]
-        return Table.from_matrix(sum(tables, []), _floats(np.hstack(columns)))
+    if array.dtype.kind == "c":  # a complex number is a pair of numbers
+        names = _names(array, f"{role}.re") + _names(array, f"{role}.im")
+        parts = [np.atleast_2d(part.T).T for part in (array.real, array.imag)]
+        return Table.from_matrix(names, _floats(np.hstack(parts)))
     names = _names(array, role)
     if array.dtype.kind in "fiu":
         matrix = array[:, np.newaxis] if array.ndim == 1 else array
         return Table.from_matrix(names, _floats(matrix))
-    columns_of = [array] if array.ndim == 1 else list(array.T)
-    return Table(names, [_column(column, name) for column, name in zip(columns_of, names)])
+    columns = [array] if array.ndim == 1 else list(array.T)
+    return Table(names, [_column(column, name) for column, name in zip(columns, names)])
 
 
 def _names(array: NDArray[Any], role: str) -> list[str]:
@@ -142,7 +144,7 @@ def _names(array: NDArray[Any], role: str) -> list[str]:
 
 
 def _floats(array: NDArray[Any]) -> NDArray[Any]:
-    """float32 and float64 as they are, other numbers as float64 (float16 as float32)."""
+    """Return float32 and float64 as they are, float16 as float32, other numbers as float64."""
     if array.dtype in (np.float32, np.float64) and array.dtype.isnative:
         return array
     return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
@@ -158,11 +160,11 @@ def _column(array: NDArray[Any], name: str) -> Column:
         return categories(array)
     if kind == "S":
         return categories(np.char.decode(array, "utf-8", "backslashreplace"))
-    if kind in "mM":  # dates and times count from their origin in their unit
+    if kind in "mM":  # dates and times are numbers in their unit, from their epoch
         counts = array.astype(np.int64).astype(np.float64)
         counts[np.isnat(array)] = np.nan
         return counts
-    if kind in "TO":  # texts of any length, objects
+    if kind in "TO":  # text of variable length, and objects
         return _objects(array.astype(object), name)
     raise _wrong_type(name, str(array.dtype))
 
@@ -183,7 +185,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _objects(array: NDArray[Any], name: str) -> Column:
-    """A column of Python objects: all numbers, or all texts and truth values."""
+    """Read a column of Python objects, which must be all numbers, or all text and booleans."""
     missing = np.array([_is_missing(value) for value in array], dtype=bool)
     present = array[~missing]
     if all(isinstance(value, (str, bool, np.bool_)) for value in present):
@@ -197,12 +199,11 @@ def _objects(array: NDArray[Any], name: str) -> Column:
         try:
             values[~missing] = [float(value) for value in present]
         except (OverflowError, ValueError) as error:
-            raise ValueError(f"column '{name}' has a number that is none: {error}") from None
+            raise ValueError(f"column '{name}' has an invalid number: {error}") from None
         return values
-    wrong = (numbers.Real, str)
-    other = next((value for value in present if not isinstance(value, wrong)), None)
+    other = next((value for value in present if not isinstance(value, (numbers.Real, str))), None)
     if other is None:
-        raise _wrong_type(name, "object, with both numbers and texts")
+        raise _wrong_type(name, "object, with both numbers and text")
     raise _wrong_type(name, f"object, with {type(other).__name__} in it")
 
 
@@ -213,7 +214,7 @@ def _label(value: object) -> str:
 
 
 def categories(labels: NDArray[np.str_]) -> tuple[NDArray[np.int64], list[str]]:
-    """Codes and labels, numbered in the order in which they first appear."""
+    """Return codes and labels, numbered in the order in which they first appear."""
     distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
@@ -242,12 +243,12 @@ def _from_pandas(data: Any, role: str) -> Table:
 
 def _pandas_column(column: Any, name: str) -> Column:
     try:
-        return _converted(column, name)
-    except (AttributeError, NotImplementedError):  # types of pandas' own that NumPy does not have
+        return _convert_pandas_column(column, name)
+    except (AttributeError, NotImplementedError):  # pandas types without a NumPy equivalent
         raise _wrong_type(name, str(column.dtype)) from None
 
 
-def _converted(column: Any, name: str) -> Column:
+def _convert_pandas_column(column: Any, name: str) -> Column:
     if str(column.dtype) == "category":
         labels = [_label(label) for label in column.cat.categories]
         return column.cat.codes.to_numpy().astype(np.int64), labels

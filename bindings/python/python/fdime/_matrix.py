@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, estimator_name, tell_notice
-from ._estimate import Drop, Effort, estimate_plan, reading
-from ._inputs import as_table, selectors
+from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
+from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._inputs import as_table, selector_list
 from ._pair import Pair, estimate_pair
-from ._parallel import in_parallel
-from ._progress import Watch, watching
+from ._parallel import run_jobs
+from ._progress import ProgressCallback, progress_callback
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,44 +29,44 @@ if TYPE_CHECKING:
 class Matrix:
     """Mutual information between all pairs, in nats."""
 
-    #: The columns or groups, in the order of the rows and columns of the arrays.
+    #: The names of the columns or groups, in the order of the arrays.
     names: tuple[str, ...]
-    #: One entry for each pair, with ``x, y, mi_nats, ci_low, ci_high, p_value, p_adjusted, n_rows,
+    #: One dictionary for each pair, with ``x, y, mi_nats, ci_low, ci_high, p_value, p_adjusted, n_rows,
     #: reliability, problem``.
     pairs: list[dict[str, Any]] = field(repr=False)
     #: The plan of every estimate.
     plan: dict[str, Any] = field(repr=False)
 
-    def _square(self, key: str) -> NDArray[np.float64]:
-        square = np.full((len(self.names), len(self.names)), np.nan)
-        place = {name: k for k, name in enumerate(self.names)}
+    def _symmetric(self, key: str) -> NDArray[np.float64]:
+        array = np.full((len(self.names), len(self.names)), np.nan)
+        index = {name: k for k, name in enumerate(self.names)}
         for pair in self.pairs:
-            i, j = place[pair["x"]], place[pair["y"]]
+            i, j = index[pair["x"]], index[pair["y"]]
             value = pair[key]
-            square[i, j] = square[j, i] = np.nan if value is None else value
-        return square
+            array[i, j] = array[j, i] = np.nan if value is None else value
+        return array
 
     @property
     def mi(self) -> NDArray[np.float64]:
-        """The estimates as a symmetric array; NaN on the diagonal and where there is none."""
-        return self._square("mi_nats")
+        """The estimates as a symmetric array; NaN on the diagonal and for pairs with a problem."""
+        return self._symmetric("mi_nats")
 
     @property
     def p_value(self) -> NDArray[np.float64]:
         """The p-values of the tests of independence."""
-        return self._square("p_value")
+        return self._symmetric("p_value")
 
     @property
     def p_adjusted(self) -> NDArray[np.float64]:
-        """The same, adjusted for the number of pairs (Benjamini-Hochberg)."""
-        return self._square("p_adjusted")
+        """The p-values, adjusted for the number of pairs (Benjamini-Hochberg)."""
+        return self._symmetric("p_adjusted")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data for JSON, like a ``.json`` file of ``fdime matrix``."""
         return {"names": list(self.names), "results": self.pairs, "plan": self.plan}
 
     def to_pandas(self) -> Any:
-        """The pairs as a pandas DataFrame, the strongest first."""
+        """Return the pairs as a pandas DataFrame, strongest first."""
         import pandas
 
         return pandas.DataFrame(self._sorted())
@@ -96,48 +96,56 @@ class Matrix:
     __repr__ = __str__
 
     def plot(self, figure: Figure | None = None) -> Figure:
-        """A heat map, with matplotlib."""
-        from ._plot import matrix
+        """Draw a heat map with matplotlib."""
+        from ._plot import plot_matrix
 
-        return matrix(self, figure)
+        return plot_matrix(self, figure)
 
 
 def mutual_information_matrix(
     data: Any,
     *,
-    groups: Mapping[str, Sequence[str]] | None = None,
+    columns: str | list[str] | None = None,
+    groups: Mapping[str, str | Sequence[Any]] | None = None,
     estimator: str | Divergence = "auto",
     effort: Effort = "quick",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
-    missing: Drop = "error",
+    missing: MissingOrConstant = "error",
+    constant: MissingOrConstant = "error",
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
     n_jobs: int | None = None,
     journal: str | os.PathLike[str] | None = None,
-    progress: bool | Watch | None = None,
+    progress: bool | ProgressCallback | None = None,
 ) -> Matrix:
-    """The mutual information between all pairs of columns, with p-values adjusted for their number.
+    """Estimate the mutual information of all pairs of columns, with adjusted p-values.
 
-    A pair without an answer (a column that never changes, say) has its ``problem`` in the result, and
-    costs the others nothing.
+    If a pair cannot be estimated, for example because a column is constant, its entry in the result
+    has a ``problem``; the other pairs are not affected.
 
     Parameters
     ----------
     data
         A table: pandas, polars, pyarrow, or a NumPy array.
+    columns
+        The columns to compare; by default all. Selectors as for ``discrete``.
     groups
-        Names of groups and the columns in each, to compare groups in place of columns.
-    estimator, effort, discrete, numeric, missing, folds, permutations, seed
-        As for :func:`mutual_information`; ``missing='drop'`` leaves out, for each pair, the rows in
-        which one of its own values is missing.
+        Names of groups and the columns in each, to compare groups instead of columns. Columns are
+        given by a selector or a list of names.
+    estimator, effort, discrete, numeric, folds, permutations, seed
+        As for :func:`mutual_information`.
+    missing
+        ``'error'``, or ``'drop'`` to drop, for each pair, the rows with a missing value in its columns.
+    constant
+        ``'drop'`` to leave out constant columns. By default their pairs have a ``problem``.
     n_jobs
-        How many pairs at once; None means all cores. A backend chosen with
-        ``joblib.parallel_config`` is used, so pairs can run on a Dask or Ray cluster.
+        The number of pairs in parallel; None means all cores. A backend chosen with
+        ``joblib.parallel_config`` is used, so that pairs can run on a Dask or Ray cluster.
     journal
-        A file that finished pairs are added to, a line each, by one run at a time. The same call
-        after a kill does not run them again.
+        A file to which each finished pair is appended. If the process is killed, the same call
+        continues with the pairs that are not in the file. One process at a time can write to it.
     progress
         As for :func:`mutual_information`.
 
@@ -153,165 +161,128 @@ def mutual_information_matrix(
     >>> bool(matrix.mi[0, 1] > 0.5 > matrix.mi[0, 2])
     True
     """
+    options = reading_options(None, None, missing, constant)
     table = as_table(data, "x").typed(
-        selectors(discrete, "discrete"), selectors(numeric, "numeric")
+        selector_list(discrete, "discrete"), selector_list(numeric, "numeric")
     )
-    members = _members(table, groups)
-    names = [name for name, _ in members]
+    dropped = {k for k, same in enumerate(table.constant) if same and constant == "drop"}
+    members = _members(table, columns, groups, dropped)
+    table, members = _selected(table, members)
     plan = estimate_plan(
         estimator=estimator, effort=effort, folds=folds, permutations=permutations, seed=seed
     )
-    text = as_json(plan, "plan")
-    _native.check_plan(text, table.rows)
-    tell_notice(estimator_name(estimator))
-    options = reading(None, None, missing, "error")
+    _native.check_plan(as_json(plan, "plan"), table.rows)
+    warn_of_notice(estimator_name(estimator))
     if missing == "error":
         table.check_complete()
-    sides = [(name, table.select(columns)) for name, columns in members]
-    heading = {
-        "data": table.fingerprint,
-        "groups": [[name, columns] for name, columns in members],
-        "plan": plan,
-        "missing": missing,
-        "version": _native.__version__,
-    }
-    places = list(combinations(range(len(sides)), 2))
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    with _Journal(journal, heading) as log, watching(progress) as watch:
-        found.update(log.known(places))
-        missing_places = [place for place in places if place not in found]
-        jobs = [Pair(sides[i], sides[j], text, options) for i, j in missing_places]
-        for index, pair in in_parallel(estimate_pair, jobs, n_jobs):
-            found[missing_places[index]] = pair
-            log.add(missing_places[index], pair)
-            if watch is not None:
-                watch(len(found) / len(places))
-    pairs = json.loads(_native.adjust(json.dumps([found[place] for place in places])))
-    return Matrix(tuple(names), pairs, plan)
+    work = _Work(table, members, plan, options)
+    with (
+        nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
+        progress_callback(progress) as callback,
+    ):
+        pairs = work.run(log, n_jobs, callback)
+    return Matrix(tuple(name for name, _ in members), pairs, plan)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Everything that defines the pairs of a matrix."""
+
+    table: _native.Table
+    #: The name and the columns of each group.
+    members: list[tuple[str, list[int]]]
+    plan: dict[str, Any]
+    options: dict[str, Any]
+
+    def open_journal(self, path: str | os.PathLike[str]) -> _native.Journal:
+        heading = {
+            "groups": self.members,
+            "data": self.table.fingerprint,
+            "drop_missing": self.options["missing"] == "drop",
+            "plan": self.plan,
+            "version": _native.__version__,
+        }
+        return _native.Journal(path, json.dumps(heading))
+
+    def run(
+        self,
+        journal: _native.Journal | None,
+        n_jobs: int | None,
+        callback: ProgressCallback | None,
+    ) -> list[dict[str, Any]]:
+        """Estimate the pairs that are not in the journal. Return all pairs in order."""
+        sides = [(name, self.table.select(columns)) for name, columns in self.members]
+        plan = json.dumps(self.plan)
+        all_pairs = list(combinations(range(len(sides)), 2))
+        logged = {pair: journal.find(pair) for pair in all_pairs} if journal else {}
+        estimates = {pair: json.loads(text) for pair, text in logged.items() if text is not None}
+        remaining = [pair for pair in all_pairs if pair not in estimates]
+        jobs = [Pair(sides[i], sides[j], plan, self.options) for i, j in remaining]
+        for index, estimate in run_jobs(estimate_pair, jobs, n_jobs):
+            estimates[remaining[index]] = estimate
+            if journal is not None:
+                journal.append(remaining[index], json.dumps(estimate))
+            if callback is not None:
+                callback(len(estimates) / len(all_pairs))
+        text = json.dumps([estimates[pair] for pair in all_pairs])
+        adjusted: list[dict[str, Any]] = json.loads(_native.adjust_pairs(text))
+        return adjusted
 
 
 def _members(
-    table: _native.Table, groups: Mapping[str, Sequence[str]] | None
+    table: _native.Table,
+    columns: str | list[str] | None,
+    groups: Mapping[str, str | Sequence[Any]] | None,
+    dropped: set[int],
 ) -> list[tuple[str, list[int]]]:
-    """Names and columns of what is compared."""
+    """Return the name and the columns of each group; without groups, each column is one."""
     if groups is None:
-        members = [(name, [k]) for k, name in enumerate(table.names)]
+        names = table.names
+        chosen = range(len(names)) if columns is None else _positions(table, columns, "columns")
+        members = [(names[k], [k]) for k in chosen if k not in dropped]
+    elif columns is not None:
+        raise ValueError("columns does not go with groups: name the columns in the groups")
+    elif isinstance(groups, Mapping):
+        chosen_by = {str(name): _positions(table, g, "groups") for name, g in groups.items()}
+        members = [(name, [k for k in g if k not in dropped]) for name, g in chosen_by.items()]
     else:
-        if not isinstance(groups, Mapping):
-            raise TypeError("groups: give a dictionary of names and lists of columns")
-        members = []
-        for name, columns in groups.items():
-            if isinstance(columns, str):
-                raise TypeError(f"groups: '{name}' is a text; give a list of columns")
-            members.append((str(name), [_place(table, str(column)) for column in columns]))
+        raise TypeError("groups: give a dictionary of names and columns")
+    _check_members(table, members)
+    return members
+
+
+def _positions(table: _native.Table, columns: str | Sequence[Any], argument: str) -> list[int]:
+    """Return the positions of columns, given by a selector or a list of selectors and labels."""
+    positions: list[int] = []
+    for column in [columns] if isinstance(columns, str) else columns:
+        # A label that is not a text, such as a number in pandas, is a name and not a position.
+        if not isinstance(column, str) and str(column) not in table.names:
+            known = ", ".join(f"'{name}'" for name in table.names[:12])
+            raise ValueError(f"{argument}: there is no column {column!r}; the columns are {known}")
+        positions += table.positions(str(column), argument)
+    return list(dict.fromkeys(positions))
+
+
+def _selected(
+    table: _native.Table, members: list[tuple[str, list[int]]]
+) -> tuple[_native.Table, list[tuple[str, list[int]]]]:
+    """Return the table of the members' columns, and the members with their positions in it."""
+    columns = [k for _, group in members for k in group]
+    index_of = {k: index for index, k in enumerate(columns)}
+    return table.select(columns), [(name, [index_of[k] for k in group]) for name, group in members]
+
+
+def _check_members(table: _native.Table, members: list[tuple[str, list[int]]]) -> None:
     if len(members) < 2:
         raise ValueError("there is one column or group; at least two are needed to compare")
-    seen: dict[int, str] = {}
+    owner: dict[int, str] = {}
     for k, (name, positions) in enumerate(members):
         if any(name == other for other, _ in members[:k]):
             raise ValueError(f"two columns or groups are called '{name}'; names must differ")
         if not positions:
-            raise ValueError(f"groups: '{name}' has no columns")
+            raise ValueError(f"groups: '{name}' has no column that varies")
         for column in positions:
-            if column in seen:
-                both = f"'{seen[column]}' and '{name}'"
+            if column in owner:
+                both = f"'{owner[column]}' and '{name}'"
                 raise ValueError(f"groups: column '{table.names[column]}' is in both {both}")
-            seen[column] = name
-    return members
-
-
-def _place(table: _native.Table, column: str) -> int:
-    """Where a column is."""
-    found = table.names.count(column)
-    if found == 1:
-        return table.names.index(column)
-    if found > 1:
-        raise ValueError(f"groups: {found} columns are called '{column}'; names must differ")
-    known = ", ".join(f"'{name}'" for name in table.names[:12])
-    raise ValueError(f"groups: there is no column '{column}'; the columns are {known}")
-
-
-class _Journal:
-    """Finished pairs on disk, one line each behind a heading."""
-
-    def __init__(self, path: str | os.PathLike[str] | None, heading: dict[str, Any]) -> None:
-        self._path = None if path is None else Path(path)
-        self._heading = json.loads(json.dumps(heading))
-        self._known: dict[tuple[int, int], dict[str, Any]] = {}
-        self._file: BinaryIO | None = None
-
-    def __enter__(self) -> _Journal:
-        if self._path is None:
-            return self
-        file = self._path.open("a+b")
-        try:
-            self._begin(file)
-        except BaseException:
-            file.close()
-            raise
-        self._file = file
-        return self
-
-    def _begin(self, file: BinaryIO) -> None:
-        """Takes in what is whole, and cuts off the line that a kill has left behind it."""
-        name = f"journal={str(self._path)!r}"
-        _lock(file, f"{name}: another run is writing to it; name another file")
-        file.seek(0)
-        heading = json.dumps(self._heading).encode() + b"\n"
-        whole = 0
-        for number, line in enumerate(file.readlines()):
-            entry = _parsed(line) if line.endswith(b"\n") else None
-            begun = number == 0 and heading.startswith(line)  # a kill in the first write
-            if number == 0 and entry != self._heading and not begun:
-                raise ValueError(
-                    f"{name}: it is of other data, settings or another version; name another "
-                    "file, or delete this one"
-                )
-            pair = _pair_of(entry) if number > 0 else ()
-            if pair is None or entry is None:
-                break
-            if pair:
-                self._known[pair] = entry["found"]
-            whole += len(line)
-        file.truncate(whole)
-        if whole == 0:
-            file.write(heading)
-        file.flush()
-
-    def known(self, places: list[tuple[int, int]]) -> dict[tuple[int, int], dict[str, Any]]:
-        return {place: self._known[place] for place in places if place in self._known}
-
-    def add(self, pair: tuple[int, int], found: dict[str, Any]) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps({"pair": list(pair), "found": found}).encode() + b"\n")
-            self._file.flush()
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _lock(file: BinaryIO, refusal: str) -> None:
-    """Holds the file until it is closed, where the system has such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise ValueError(refusal) from None
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:  # not JSON, or not even text
-        return None
-
-
-def _pair_of(entry: Any) -> tuple[int, int] | None:
-    match entry:
-        case {"pair": [int(i), int(j)], "found": dict()}:
-            return i, j
-    return None
+            owner[column] = name

@@ -1,4 +1,4 @@
-"""The native part, written in Rust. Use the names of the package instead."""
+"""The native part, written in Rust. Use the public functions of the package instead."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 __all__ = [
     "__version__",
     "Divergence",
+    "Journal",
     "Model",
     "Objective",
     "Scenario",
     "Table",
     "Trace",
-    "adjust",
+    "adjust_pairs",
     "check_plan",
     "estimate",
+    "estimate_pair",
     "estimate_plan",
     "execute",
     "names",
     "notice",
-    "pair",
     "panic_in_a_worker",
     "run_plans",
     "staircase_plan",
@@ -33,7 +34,7 @@ __all__ = [
 __version__: str
 
 _Float64 = NDArray[np.float64]
-_Watch = Callable[[float], object] | None
+_Callback = Callable[[float], object] | None
 
 @final
 class Table:
@@ -52,10 +53,11 @@ class Table:
     def constant(self) -> list[bool]: ...
     @property
     def missing(self) -> list[int]: ...
-    def few_whole_numbers(self, most: int) -> list[bool]: ...
+    def few_whole_numbers(self, max: int) -> list[bool]: ...
     def check_complete(self) -> None: ...
     @property
     def fingerprint(self) -> str: ...
+    def positions(self, selector: str, argument: str) -> list[int]: ...
     def select(self, positions: list[int]) -> Table: ...
     def typed(self, discrete: list[str], numeric: list[str]) -> Table: ...
 
@@ -71,6 +73,13 @@ class Model:
     def load(folder: str | PathLike[str]) -> Model: ...
     @staticmethod
     def from_bytes(plan: bytes, critics: bytes) -> Model: ...
+
+@final
+class Journal:
+    def __new__(cls, path: str | PathLike[str], heading: str) -> Journal: ...
+    def find(self, pair: tuple[int, int]) -> str | None: ...
+    def append(self, pair: tuple[int, int], estimate: str) -> None: ...
+    def close(self) -> None: ...
 
 @final
 class Trace:
@@ -139,23 +148,28 @@ def estimate_plan(
     blocks: int | None,
 ) -> str: ...
 def estimate(
-    x: Table, y: Table, plan: str, options: dict[str, Any], threads: int, watch: _Watch
+    x: Table, y: Table, plan: str, options: dict[str, Any], threads: int, callback: _Callback
 ) -> dict[str, Any]: ...
-def pair(
+def estimate_pair(
     x: tuple[str, Table],
     y: tuple[str, Table],
     plan: str,
     options: dict[str, Any],
     threads: int,
-    watch: _Watch,
+    callback: _Callback,
 ) -> str: ...
-def adjust(pairs: str) -> str: ...
+def adjust_pairs(pairs: str) -> str: ...
 def check_plan(plan: str, rows: int) -> None: ...
 def notice(estimator: str) -> str | None: ...
 def staircase_plan(plan: str | None, options: str) -> str: ...
 def run_plans(plan: str) -> list[str]: ...
 def execute(
-    plans: list[str], device: str, precision: str | None, threads: int, watch: _Watch
+    plans: list[str],
+    device: str,
+    precision: str | None,
+    threads: int,
+    log: str | PathLike[str] | None,
+    callback: _Callback,
 ) -> tuple[list[Trace], list[str]]: ...
 def summarise(traces: list[Trace], last: int) -> str: ...
 def suite() -> list[tuple[str, str, int, str]]: ...

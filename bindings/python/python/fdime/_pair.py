@@ -1,4 +1,4 @@
-"""One pair of many, as a job that can be sent anywhere: it carries its own columns."""
+"""One pair of many, as a job that can run in another process: it holds its own columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._parallel import end_if_asked
+from ._parallel import raise_if_cancelled
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Pair:
 
 
 def estimate_pair(job: Pair) -> dict[str, Any]:
-    """What is found, or the ``problem`` with it, on one thread."""
-    text = _native.pair(job.x, job.y, job.plan, job.options, 1, end_if_asked)
-    found: dict[str, Any] = json.loads(text)
-    return found
+    """Return the estimate of a pair, or its ``problem``. It uses one thread."""
+    text = _native.estimate_pair(job.x, job.y, job.plan, job.options, 1, raise_if_cancelled)
+    estimate: dict[str, Any] = json.loads(text)
+    return estimate

@@ -1,4 +1,4 @@
-"""Many independent jobs: on threads here, or on whatever backend joblib is told to use."""
+"""Independent jobs, on threads of this process or on a joblib backend."""
 
 from __future__ import annotations
 
@@ -13,71 +13,83 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def in_parallel(
-    work: Callable[[Job], Result], jobs: Sequence[Job], n_jobs: int | None
+def run_jobs(
+    function: Callable[[Job], Result], jobs: Sequence[Job], n_jobs: int | None
 ) -> Iterator[tuple[int, Result]]:
-    """The place and the result of each job, as they are finished.
+    """Yield the index and the result of each job when it finishes.
 
-    With a joblib backend chosen by ``joblib.parallel_config`` (loky, Dask, Ray, ...) jobs go there.
-    Otherwise they run on threads of this process, which do not hold each other up: the native part
-    works without the interpreter's lock. ``n_jobs`` is as in joblib; None means all cores.
+    Jobs run on the joblib backend that was chosen with ``joblib.parallel_config`` (loky, Dask, Ray,
+    ...). Without one they run on threads of this process, in parallel, because the native part
+    releases the interpreter's lock. ``n_jobs`` is as in joblib; None means all cores.
     """
-    joblib = _chosen_joblib()
+    joblib = joblib_with_backend()
     if joblib is not None:
-        backend, chosen = joblib.parallel.get_active_backend()
-        if n_jobs is None and chosen in (None, 1) and _config(joblib, "n_jobs") is None:
-            n_jobs = -1
-        # Some backends give all results at the end only.
-        streams = getattr(backend, "supports_return_generator", False)
-        way = "generator_unordered" if streams else "list"
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as=way, batch_size=1)
-        yield from parallel(
-            joblib.delayed(_placed)(work, place, job) for place, job in enumerate(jobs)
-        )
-        return
-    workers = _count(_told_count() if n_jobs is None else n_jobs)
-    end = threading.Event()
-    with ThreadPoolExecutor(max_workers=min(workers, len(jobs)) or 1) as pool:
+        yield from _run_on_backend(joblib, function, jobs, n_jobs)
+    else:
+        yield from _run_on_threads(function, jobs, n_jobs)
+
+
+def _run_on_backend(
+    joblib: Any, function: Callable[[Job], Result], jobs: Sequence[Job], n_jobs: int | None
+) -> Iterator[tuple[int, Result]]:
+    backend, default = joblib.parallel.get_active_backend()
+    if n_jobs is None and default in (None, 1) and _configured(joblib, "n_jobs") is None:
+        n_jobs = -1
+    # Some backends return all results at the end.
+    yields = getattr(backend, "supports_return_generator", False)
+    return_as = "generator_unordered" if yields else "list"
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as=return_as, batch_size=1)
+    yield from parallel(
+        joblib.delayed(_with_index)(function, index, job) for index, job in enumerate(jobs)
+    )
+
+
+def _with_index(function: Callable[[Job], Result], index: int, job: Job) -> tuple[int, Result]:
+    return index, function(job)
+
+
+def _run_on_threads(
+    function: Callable[[Job], Result], jobs: Sequence[Job], n_jobs: int | None
+) -> Iterator[tuple[int, Result]]:
+    joblib = sys.modules.get("joblib")
+    if n_jobs is None and joblib is not None:
+        n_jobs = _configured(joblib, "n_jobs")
+    workers = min(_worker_count(n_jobs), len(jobs)) or 1
+    cancelled = threading.Event()
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         running: dict[Future[Result], int] = {
-            pool.submit(_until, end, work, job): place for place, job in enumerate(jobs)
+            pool.submit(_run_cancellable, cancelled, function, job): index
+            for index, job in enumerate(jobs)
         }
         try:
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     yield running.pop(future), future.result()
-        finally:  # also when the caller has had enough, or Ctrl-C was pressed
-            end.set()
+        finally:  # also if the caller stops iterating, or on Ctrl-C
+            cancelled.set()
             for future in running:
                 future.cancel()
 
 
-_here = threading.local()
+_thread = threading.local()
 
 
-def _until(end: threading.Event, work: Callable[[Job], Result], job: Job) -> Result:
-    _here.end = end
-    return work(job)
+def _run_cancellable(
+    cancelled: threading.Event, function: Callable[[Job], Result], job: Job
+) -> Result:
+    _thread.cancelled = cancelled
+    return function(job)
 
 
-def end_if_asked(_share: float) -> None:
-    """Ends a job whose result nobody waits for any more: the native part calls it now and then."""
-    end = getattr(_here, "end", None)
-    if end is not None and end.is_set():
-        raise RuntimeError("nobody waits for this job any more")
+def raise_if_cancelled(_fraction: float) -> None:
+    """Stop a job whose result is no longer needed. The native part calls it repeatedly."""
+    cancelled = getattr(_thread, "cancelled", None)
+    if cancelled is not None and cancelled.is_set():
+        raise RuntimeError("the job was cancelled")
 
 
-def _placed(work: Callable[[Job], Result], place: int, job: Job) -> tuple[int, Result]:
-    return place, work(job)
-
-
-def _told_count() -> int | None:
-    """The number that ``joblib.parallel_config`` was told."""
-    joblib = sys.modules.get("joblib")
-    return None if joblib is None else _config(joblib, "n_jobs")
-
-
-def _count(n_jobs: int | None) -> int:
+def _worker_count(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
     if n_jobs is None:
@@ -85,26 +97,24 @@ def _count(n_jobs: int | None) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int):
         raise TypeError(f"n_jobs={n_jobs!r}: give a whole number")
     if n_jobs == 0:
-        raise ValueError("n_jobs=0: write the number of jobs at once, or -1 for one on every core")
+        raise ValueError("n_jobs=0: give the number of parallel jobs, or -1 for one on each core")
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
-def _chosen_joblib() -> Any | None:
-    """joblib, if a backend was chosen: without it imported, nobody can have done so."""
+def joblib_with_backend() -> Any | None:
+    """Return joblib if the user has chosen a backend, which takes importing joblib; else None."""
     joblib = sys.modules.get("joblib")
-    if joblib is None:
-        return None
-    if _config(joblib, "backend") is None:
+    if joblib is None or _configured(joblib, "backend") is None:
         return None
     backend, _ = joblib.parallel.get_active_backend()
-    # Inside a worker, joblib forbids more processes: threads do no harm there.
+    # Inside a worker, joblib does not start more processes, so threads are used there.
     return joblib if getattr(backend, "nesting_level", 0) == 0 else None
 
 
-def _config(joblib: Any, key: str) -> Any | None:
-    """What ``joblib.parallel_config`` was told, if it was; nothing in versions without it."""
-    usual = getattr(joblib.parallel, "default_parallel_config", None)
-    told = getattr(getattr(joblib.parallel, "_backend", None), "config", usual)
-    if usual is None or told is None or told[key] is usual[key]:
+def _configured(joblib: Any, key: str) -> Any | None:
+    """Return what ``joblib.parallel_config`` has set, if anything; None in versions without it."""
+    default = getattr(joblib.parallel, "default_parallel_config", None)
+    config = getattr(getattr(joblib.parallel, "_backend", None), "config", default)
+    if default is None or config is None or config[key] is default[key]:
         return None
-    return told[key]
+    return config[key]

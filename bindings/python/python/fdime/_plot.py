@@ -1,4 +1,4 @@
-"""Pictures, where matplotlib is installed."""
+"""Plots with matplotlib, which is optional."""
 
 from __future__ import annotations
 
@@ -26,11 +26,16 @@ def _new_figure(figure: Figure | None, size: tuple[float, float]) -> Figure:
     return plt.figure(figsize=size, layout="constrained")
 
 
-def _unframed(axes: Any) -> None:
+def _hide_frame(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def estimate(result: Estimate, figure: Figure | None) -> Figure:
+def _finish(panel: Any) -> None:
+    panel.legend(frameon=False)
+    _hide_frame(panel)
+
+
+def plot_estimate(result: Estimate, figure: Figure | None) -> Figure:
     curves = [
         critic["curve"]
         for fold in result.folds
@@ -39,49 +44,52 @@ def estimate(result: Estimate, figure: Figure | None) -> Figure:
     ]
     panels = 1 + (result.null is not None) + bool(curves)
     figure = _new_figure(figure, (4.0 * panels, 3.2))
-    axes = list(np.atleast_1d(figure.subplots(1, panels)))
+    axes = iter(np.atleast_1d(figure.subplots(1, panels)))
     low, high = result.interval
     figure.suptitle(f"I(x; y) = {result.mi:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
+    _plot_pointwise(next(axes), result)
+    if result.null is not None:
+        _plot_null(next(axes), result)
+    if curves:
+        _plot_curves(next(axes), curves)
+    return figure
 
-    panel = axes.pop(0)
+
+def _plot_pointwise(panel: Any, result: Estimate) -> None:
     values = result.pointwise[np.isfinite(result.pointwise)]
-    # The outermost values are gathered in the outermost bars, or they would be all one sees.
+    # A few extreme values would compress the rest, so the outermost bars collect them.
     ends = np.quantile(values, [0.002, 0.998])
     panel.hist(np.clip(values, *ends), bins=50, color=_BAR)
     panel.axvline(result.unclipped, color=_MARK, label="mean")
     panel.axvline(0.0, color=_SOFT, linestyle=":")
     panel.set(title="pointwise information", xlabel="nats", ylabel="rows")
-    panel.legend(frameon=False)
-    _unframed(panel)
-
-    if result.null is not None and result.observed is not None:
-        panel = axes.pop(0)
-        panel.hist(result.null, bins=40, color=_SOFT)
-        panel.axvline(result.observed, color=_MARK, label="observed")
-        panel.set(
-            title=f"test of independence, p = {result.p_value:.3g}",
-            xlabel="mean log ratio (nats)",
-            ylabel="random pairings",
-        )
-        panel.legend(frameon=False)
-        _unframed(panel)
-
-    if curves:
-        panel = axes.pop(0)
-        for index, curve in enumerate(curves):
-            steps = [point["step"] for point in curve]
-            train = [np.nan if point["train"] is None else point["train"] for point in curve]
-            held_out = [point["validation"] for point in curve]
-            first = index == 0
-            panel.plot(steps, train, color=_SOFT, lw=1, label="training" if first else None)
-            panel.plot(steps, held_out, color=_BAR, lw=1.3, label="validation" if first else None)
-        panel.set(title="learning curves", xlabel="training steps", ylabel="objective")
-        panel.legend(frameon=False)
-        _unframed(panel)
-    return figure
+    _finish(panel)
 
 
-def matrix(result: Matrix, figure: Figure | None) -> Figure:
+def _plot_null(panel: Any, result: Estimate) -> None:
+    panel.hist(result.null, bins=40, color=_SOFT)
+    panel.axvline(result.observed, color=_MARK, label="observed")
+    panel.set(
+        title=f"test of independence, p = {result.p_value:.3g}",
+        xlabel="mean log ratio (nats)",
+        ylabel="random pairings",
+    )
+    _finish(panel)
+
+
+def _plot_curves(panel: Any, curves: list[list[dict[str, Any]]]) -> None:
+    for index, curve in enumerate(curves):
+        steps = [point["step"] for point in curve]
+        train = [np.nan if point["train"] is None else point["train"] for point in curve]
+        held_out = [point["validation"] for point in curve]
+        first = index == 0
+        panel.plot(steps, train, color=_SOFT, lw=1, label="training" if first else None)
+        panel.plot(steps, held_out, color=_BAR, lw=1.3, label="validation" if first else None)
+    panel.set(title="learning curves", xlabel="training steps", ylabel="objective")
+    _finish(panel)
+
+
+def plot_matrix(result: Matrix, figure: Figure | None) -> Figure:
     count = len(result.names)
     figure = _new_figure(figure, (2.2 + 0.42 * count, 1.6 + 0.42 * count))
     panel = figure.subplots()
@@ -101,7 +109,7 @@ def matrix(result: Matrix, figure: Figure | None) -> Figure:
     return figure
 
 
-def staircase(result: Staircase, figure: Figure | None) -> Figure:
+def plot_staircase(result: Staircase, figure: Figure | None) -> Figure:
     count = len(result.estimators)
     columns = min(count, 3)
     rows = -(-count // columns)
@@ -116,7 +124,7 @@ def staircase(result: Staircase, figure: Figure | None) -> Figure:
         panel.plot(steps[width - 1 :], smooth, color=_BAR, lw=1.5, label="moving average")
         panel.plot(steps, result.true_mi, color=_MARK, lw=1.5, label="true")
         panel.set(title=name, xlabel="iteration", ylabel="nats")
-        _unframed(panel)
+        _hide_frame(panel)
     panels[0].legend(frameon=False)
     for panel in panels[count:]:
         panel.set_visible(False)

@@ -1,4 +1,4 @@
-"""A line on stderr for what takes longer than a moment."""
+"""A progress bar on stderr for work that takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-Watch = Callable[[float], object]
+#: Called with the fraction of the work that is done.
+ProgressCallback = Callable[[float], object]
 
 
-class _Line:
-    """Rewrites one line: a bar, the share that is done, and the time that is left."""
+class _ProgressBar:
+    """One line that is rewritten: a bar, the fraction done, and the time left."""
 
-    _PATIENCE = 2.0  # seconds before anything is shown
+    _DELAY = 2.0  # seconds before anything is shown
     _WIDTH = 24
 
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._shown = ""
-        self._cell: Any = None
+        self._notebook_output: Any = None
 
     def __call__(self, fraction: float) -> None:
         elapsed = time.monotonic() - self._start
-        if elapsed < self._PATIENCE:
+        if elapsed < self._DELAY:
             return
         done = int(self._WIDTH * fraction)
         left = f", {elapsed / fraction - elapsed:.0f} s left" if fraction > 0.02 else ""
@@ -38,42 +39,43 @@ class _Line:
             self._write("")
 
     def _write(self, line: str) -> None:
-        if _in_a_notebook():  # one output, rewritten
-            told = {"text/plain": line}
-            if self._cell is None:
+        if _in_notebook():
+            content = {"text/plain": line}
+            if self._notebook_output is None:
                 import IPython.display
 
-                show: Any = IPython.display.display
-                self._cell = show(told, raw=True, display_id=True)
+                display: Any = IPython.display.display
+                self._notebook_output = display(content, raw=True, display_id=True)
             else:
-                self._cell.update(told, raw=True)
+                self._notebook_output.update(content, raw=True)
             return
         end = "" if line else "\r"
         sys.stderr.write("\r" + line.ljust(len(self._shown)) + end)
         sys.stderr.flush()
 
 
-class watching:
-    """What to call with the share that is done: nothing, a line on stderr, or the user's own.
+class progress_callback:
+    """Context manager that returns the callback for a ``progress`` argument.
 
-    ``None`` shows the line where somebody can see it: on a terminal, or in a notebook.
+    True shows a progress bar, False shows none, and a function is called as it is. None shows the bar
+    on a terminal and in a notebook.
     """
 
-    def __init__(self, progress: bool | Watch | None) -> None:
+    def __init__(self, progress: bool | ProgressCallback | None) -> None:
         if progress is None:
-            progress = sys.stderr is not None and (sys.stderr.isatty() or _in_a_notebook())
-        self._line = _Line() if progress is True else None
-        self._watch = self._line if isinstance(progress, bool) else progress
+            progress = sys.stderr is not None and (sys.stderr.isatty() or _in_notebook())
+        self._bar = _ProgressBar() if progress is True else None
+        self._callback = self._bar if isinstance(progress, bool) else progress
 
-    def __enter__(self) -> Watch | None:
-        return self._watch
+    def __enter__(self) -> ProgressCallback | None:
+        return self._callback
 
     def __exit__(self, *_: object) -> None:
-        if self._line:
-            self._line.clear()
+        if self._bar:
+            self._bar.clear()
 
 
-def _in_a_notebook() -> bool:
+def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython and hasattr(ipython, "get_ipython") else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,8 +1,7 @@
-"""What comes out of an estimate."""
+"""Results of estimates."""
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _wrapped(paragraphs: list[tuple[bool, str]]) -> str:
-    """Wraps paragraphs, each with whether it is an item of a list, to lines of 80 characters."""
+    """Wrap paragraphs, each with whether it is an item of a list, to lines of 80 characters."""
 
     def filled(item: bool, text: str) -> str:
         first, rest = ("  - ", "    ") if item else ("", "  ")
@@ -63,26 +62,38 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold: critics learn on some rows, stop by others, and score these."""
+    """One fold of cross-fitting."""
 
-    #: Rows that critics were fitted to.
+    #: The number of rows that its critics were trained on.
     train_rows: int
-    #: Rows that stopped them.
+    #: The number of rows that stopped their training.
     validation_rows: int
-    #: Rows that they never saw, and score.
+    #: The number of held-out rows, which they score.
     test_rows: int
     #: The mean log ratio of the test rows, in nats.
     mi: float
     #: Its standard error.
     standard_error: float
-    #: The mean log ratio of training rows. Far above ``mi`` it means overfitting.
+    #: The mean log ratio of training rows; far above ``mi`` it shows overfitting.
     train_mi: float
     #: The critics, each with its recipe, weight and learning curve.
     critics: list[dict[str, Any]] = field(repr=False)
 
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> Fold:
+        return cls(
+            train_rows=record["rows"]["train"],
+            validation_rows=record["rows"]["validation"],
+            test_rows=record["rows"]["test"],
+            mi=record["mi_nats"],
+            standard_error=record["standard_error"],
+            train_mi=record["train_mi_nats"],
+            critics=record["members"],
+        )
+
 
 class Critics:
-    """Trained critics, which give new rows a log ratio: :attr:`Estimate.critics`, or a saved folder.
+    """Trained critics, which score new rows: :attr:`Estimate.critics`, or a saved folder.
 
     >>> import numpy as np, tempfile, fdime
     >>> x = np.random.default_rng(0).normal(size=100)
@@ -99,18 +110,18 @@ class Critics:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Critics:
-        """Reads a folder that :meth:`save`, or ``fdime estimate --save``, wrote."""
+        """Read a folder that :meth:`save` or ``fdime estimate --save`` wrote."""
         if not os.path.isdir(folder):
             raise FileNotFoundError(f"{os.fspath(folder)}: there is no such folder of critics")
         return cls(Model.load(folder))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes a folder, which the command line's ``fdime apply`` reads too."""
+        """Write a folder, which ``fdime apply`` also reads."""
         self._model.save(folder)
 
     @property
     def mi(self) -> float:
-        """The estimate that they come from, in nats."""
+        """The estimate that they were trained for, in nats."""
         return self._model.mi
 
     @property
@@ -126,7 +137,7 @@ class Critics:
     def score_samples(
         self, x: Any, y: Any, *, missing: str = "error", threads: int = 0
     ) -> NDArray[np.float64]:
-        """The log ratio of new rows, in nats, averaged over the folds' critics."""
+        """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         from ._estimate import score_samples
 
         return score_samples(self._model, x, y, missing=missing, threads=threads)
@@ -137,91 +148,78 @@ class Critics:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A mutual information in nats, how sure it is, and whether to believe it.
+    """An estimate of mutual information in nats, with its uncertainty and reliability.
 
-    ``print`` shows what the command line shows; notebooks show a card.
+    ``print`` shows the summary of the command line; notebooks show a card.
     """
 
-    #: The estimate in nats, not negative, and no more than the entropy of a discrete side.
+    #: The estimate in nats, at least 0 and at most the entropy of a discrete side.
     mi: float
     #: The 95% interval, in nats.
     interval: tuple[float, float]
-    #: Of the test of independence; None for a method without one (``ksg``).
+    #: The p-value of the test of independence; None for ``ksg``, which has no test.
     p_value: float | None
-    #: The log ratio ln p(x,y)/(p(x)p(y)) of every row, by critics that never saw it; NaN for rows
-    #: that were left out.
+    #: The log ratio ln p(x,y)/(p(x)p(y)) of each row, by critics that were not trained on it; NaN for
+    #: dropped rows.
     pointwise: NDArray[np.float64] = field(repr=False)
-    #: Whether to believe it, with reasons.
+    #: The reliability, with reasons.
     verdict: Verdict
-    #: Figures of the folds.
+    #: The folds of cross-fitting.
     folds: tuple[Fold, ...]
-    #: What the readout gave, which is below 0 by chance when there is no dependence.
+    #: The estimate before it is limited; without dependence it can be slightly negative.
     unclipped: float
     #: The Donsker-Varadhan readout of the same critics.
     lower_bound: float | None
-    #: What classical estimators say of the same data, in nats.
+    #: Classical estimates from the same data, in nats.
     baselines: dict[str, float | None]
-    #: The mean log ratio of random pairings, which the test compares with; None without a test.
+    #: The mean log ratios of random pairings, the null distribution of the test; None without a test.
     null: NDArray[np.float64] | None = field(repr=False)
-    #: The mean log ratio of the observed pairs among those permuted.
+    #: The mean log ratio of the observed pairs, which the test compares with ``null``.
     observed: float | None
-    #: Rows used.
+    #: The number of rows used.
     n_rows: int
-    #: Rows left out because a value was missing.
+    #: The number of rows dropped because of missing values.
     n_dropped: int
-    #: How it was made.
+    #: The name of the estimator.
     estimator: str
-    #: The names of the columns.
+    #: The names of the columns of x.
     x: tuple[str, ...]
+    #: The names of the columns of y.
     y: tuple[str, ...]
-    #: Everything that decides the numbers but the data; ``mutual_information(plan=...)`` takes it.
+    #: The settings; ``mutual_information(x, y, plan=...)`` repeats the estimate.
     plan: dict[str, Any] = field(repr=False)
-    #: How long it took.
+    #: The duration in seconds.
     seconds: float
-    #: The critics, for :meth:`score_samples`; None for a method without (``ksg``).
+    #: The critics, for :meth:`score_samples`; None for ``ksg``, which has none.
     critics: Critics | None = field(repr=False)
     _json: str = field(repr=False)
     _summaries: tuple[str, str] = field(repr=False)
 
     @classmethod
-    def _of(cls, answer: dict[str, Any]) -> Estimate:
-        told = json.loads(answer["json"])
-        folds = (
-            Fold(
-                train_rows=fold["rows"]["train"],
-                validation_rows=fold["rows"]["validation"],
-                test_rows=fold["rows"]["test"],
-                mi=fold["mi_nats"],
-                standard_error=fold["standard_error"],
-                train_mi=fold["train_mi_nats"],
-                critics=fold["members"],
-            )
-            for fold in told["folds"]
-        )
-        verdict = told["verdict"]
-        reasons = tuple(Reason(**reason) for reason in verdict["reasons"])
+    def _from_native(cls, answer: dict[str, Any]) -> Estimate:
+        record = json.loads(answer["json"])
+        verdict, baselines = record["verdict"], record["baselines"]
         return cls(
-            mi=told["mi_nats"],
-            interval=(told["ci_low"], told["ci_high"]),
-            p_value=told["p_value"],
+            mi=record["mi_nats"],
+            interval=(record["ci_low"], record["ci_high"]),
+            p_value=record["p_value"],
             pointwise=answer["pointwise"],
-            verdict=Verdict(verdict["reliability"], reasons),
-            folds=tuple(folds),
-            unclipped=told["unclipped_nats"],
-            lower_bound=told["lower_bound_nats"],
-            baselines={
-                "gaussian_copula": told["baselines"]["gaussian_copula_nats"],
-                "ksg": told["baselines"]["ksg_nats"],
-            },
+            verdict=Verdict(
+                verdict["reliability"], tuple(Reason(**reason) for reason in verdict["reasons"])
+            ),
+            folds=tuple(Fold._from_record(fold) for fold in record["folds"]),
+            unclipped=record["unclipped_nats"],
+            lower_bound=record["lower_bound_nats"],
+            baselines={key.removesuffix("_nats"): value for key, value in baselines.items()},
             null=answer["null"],
             observed=answer["observed"],
-            n_rows=told["n_rows"],
-            n_dropped=told["n_dropped"],
-            estimator=told["estimator"],
-            x=tuple(told["x"]),
-            y=tuple(told["y"]),
-            plan=told["plan"],
-            seconds=told["seconds"],
+            n_rows=record["n_rows"],
+            n_dropped=record["n_dropped"],
+            estimator=record["estimator"],
+            x=tuple(record["x"]),
+            y=tuple(record["y"]),
+            plan=record["plan"],
+            seconds=record["seconds"],
             critics=None if answer["model"] is None else Critics(answer["model"]),
             _json=answer["json"],
             _summaries=(_wrapped(answer["summary"]), _wrapped(answer["summary_bits"])),
@@ -233,7 +231,7 @@ class Estimate:
         return self.mi / math.log(2.0)
 
     def summary(self, *, bits: bool = False) -> str:
-        """What the command line prints, in nats or in bits."""
+        """Return the summary of the command line, in nats or in bits."""
         return self._summaries[bits]
 
     def __str__(self) -> str:
@@ -242,62 +240,25 @@ class Estimate:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON: what ``fdime estimate --json`` prints."""
-        told: dict[str, Any] = json.loads(self._json)
-        return told
+        """Return plain data for JSON, the same as ``fdime estimate --json``."""
+        record: dict[str, Any] = json.loads(self._json)
+        return record
 
     def score_samples(
         self, x: Any, y: Any, *, missing: str = "error", threads: int = 0
     ) -> NDArray[np.float64]:
-        """The log ratio of new rows, in nats, averaged over the folds' critics."""
+        """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         if self.critics is None:
-            raise ValueError(f"estimator={self.estimator}: it has no critics to score rows with")
+            raise ValueError(f"estimator='{self.estimator}': it has no critics to score rows with")
         return self.critics.score_samples(x, y, missing=missing, threads=threads)
 
     def _repr_html_(self) -> str:
-        low, high = self.interval
-        # The interval on a line from 0 to a little above its end.
-        scale = 220.0 / max(high * 1.1, 1e-9)
-        colour = {"good": "#16a34a", "fair": "#ca8a04", "doubtful": "#ef4444"}
-        if self.p_value is None:
-            test = "no test of independence"
-        else:
-            found = "dependent" if self.p_value <= 0.05 else "no dependence found"
-            test = f"{found} (p = {self.p_value:.3g})"
-        reasons = "".join(f"<li>{html.escape(r.text)}</li>" for r in self.verdict.reasons)
-        names = [", ".join(s[:4]) + (", ..." if len(s) > 4 else "") for s in (self.x, self.y)]
-        dropped = f", {self.n_dropped} left out" if self.n_dropped else ""
-        folds = "".join(
-            f"<tr><td>{k + 1}</td><td>{fold.test_rows}</td><td>{fold.mi:.3f}</td>"
-            f"<td>{fold.train_mi:.3f}</td></tr>"
-            for k, fold in enumerate(self.folds)
-        )
-        table = (
-            "<details><summary>folds</summary><table><tr><th>fold</th><th>rows</th>"
-            f"<th>held out</th><th>training</th></tr>{folds}</table></details>"
-            if folds
-            else ""
-        )
-        return (
-            '<div style="font:14px system-ui,sans-serif;border:1px solid #8884;border-radius:8px;'
-            'padding:10px 14px;max-width:560px;line-height:1.5">'
-            f'<div style="opacity:.75">I({html.escape(names[0])}; {html.escape(names[1])})</div>'
-            f'<div><b style="font-size:24px">{self.mi:.3f} nats</b> '
-            f"({self.bits:.3f} bits), 95% interval {low:.3f} to {high:.3f}</div>"
-            '<svg width="240" height="22" role="img" aria-label="the interval and the estimate">'
-            '<line x1="10" x2="230" y1="11" y2="11" stroke="#8888"/>'
-            f'<line x1="{10 + low * scale:.1f}" x2="{10 + high * scale:.1f}" y1="11" y2="11" '
-            'stroke="#3b82f6" stroke-width="6" stroke-linecap="round"/>'
-            f'<circle cx="{10 + self.mi * scale:.1f}" cy="11" r="5" fill="#f97316"/></svg>'
-            f"<div>{test}; reliability: "
-            f'<b style="color:{colour[self.verdict.reliability]}">{self.verdict.reliability}</b>'
-            f"</div>{f'<ul>{reasons}</ul>' if reasons else ''}"
-            f'<div style="opacity:.75">{self.n_rows} rows{dropped}; estimator '
-            f"{html.escape(self.estimator)}; {self.seconds:.1f} s</div>{table}</div>"
-        )
+        from ._html import card
+
+        return card(self)
 
     def plot(self, figure: Figure | None = None) -> Figure:
-        """Pointwise information, the null distribution and learning curves, with matplotlib."""
-        from ._plot import estimate
+        """Plot pointwise information, the null distribution and learning curves with matplotlib."""
+        from ._plot import plot_estimate
 
-        return estimate(self, figure)
+        return plot_estimate(self, figure)

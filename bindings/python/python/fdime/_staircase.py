@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +17,13 @@ from ._blocks import (
     Divergence,
     FdimeWarning,
     as_json,
-    count,
+    check_count,
     estimator_name,
     level_text,
-    tell_notice,
+    warn_of_notice,
 )
-from ._parallel import _chosen_joblib, in_parallel
-from ._progress import Watch, watching
+from ._parallel import joblib_with_backend, run_jobs
+from ._progress import ProgressCallback, progress_callback
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,33 +31,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Staircase:
-    """What happened at every step of every run."""
+    """Every step of the runs of a staircase, and their summary."""
 
     #: The estimators, in the order of the plan.
     estimators: tuple[str, ...]
     #: The exact mutual information at every iteration.
     true_mi: NDArray[np.float64] = field(repr=False)
-    #: For each estimator an array (runs, iterations) of estimates in nats; NaN after a run diverged.
+    #: For each estimator an array (runs, iterations) of estimates in nats; NaN once a run has diverged.
     estimates: dict[str, NDArray[np.float64]] = field(repr=False)
-    #: For each estimator an array (runs, iterations) of the objective's values.
+    #: For each estimator an array (runs, iterations) of the objective.
     values: dict[str, NDArray[np.float64]] = field(repr=False)
-    #: For each level that a run finished, ``estimator, true_mi, mean, bias, variance, mse, window,
-    #: runs, mean_spread``. ``bias`` is the magnitude of mean - true.
+    #: A dictionary for each level that at least one run finished, with ``estimator, true_mi, mean,
+    #: bias, variance, mse, window, runs, mean_spread``. ``bias`` is \|mean - true\|.
     summary: list[dict[str, Any]]
-    #: Runs that diverged, ``estimator, seed, iteration``.
+    #: A dictionary for each run that diverged, with ``estimator, seed, iteration``.
     failures: list[dict[str, Any]]
-    #: Everything that defines the runs; ``staircase(plan=...)`` runs it again.
+    #: The settings; ``staircase(plan=...)`` repeats the runs.
     plan: dict[str, Any] = field(repr=False)
 
     def plot(self, figure: Figure | None = None) -> Figure:
-        """The first run of each estimator, with matplotlib."""
-        from ._plot import staircase
+        """Plot the first run of each estimator with matplotlib."""
+        from ._plot import plot_staircase
 
-        return staircase(self, figure)
+        return plot_staircase(self, figure)
 
 
 def staircase_plan(
-    estimators: str | Divergence | Sequence[str | Divergence] | None = None,
+    estimator: str | Divergence | Sequence[str | Divergence] | None = None,
     *,
     plan: Mapping[str, Any] | str | None = None,
     scenario: str | None = None,
@@ -76,76 +77,82 @@ def staircase_plan(
     last: int | None = None,
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """A plan as plain data: the paper's settings with what the arguments ask for.
+    """Return the plan of a staircase: all settings of its runs, as plain data.
 
-    With ``plan``, an earlier one or its JSON, in place of the paper's settings.
+    Settings that are not given are those of ``plan``, an earlier plan or its JSON, or the paper's.
 
     >>> plan = staircase_plan("kl-dime", dim=2, levels=[1, 2], iterations=100)
     >>> plan["schedule"]
     {'levels': ['mi=1', 'mi=2'], 'iterations': 100}
     """
-    if isinstance(estimators, (str, Divergence)) or callable(estimators):
-        estimators = [estimators]
+    if isinstance(estimator, (str, Divergence)) or callable(estimator):
+        estimator = [estimator]
     if isinstance(levels, (int, float, str)):
         levels = [levels]
     if isinstance(hidden, str) or not isinstance(hidden, (Iterable, type(None))):
         raise TypeError(f"hidden={hidden!r}: give the widths of the layers, e.g. [256, 256]")
     options = {
-        "estimators": None if estimators is None else [estimator_name(e) for e in estimators],
+        "estimators": None if estimator is None else [estimator_name(e) for e in estimator],
         "scenario": scenario,
-        "dim": _counted(dim, "dim"),
+        "dim": _optional_count(dim, "dim"),
         "levels": None if levels is None else [level_text(level) for level in levels],
         "critic": critic,
         "pairing": pairing,
-        "hidden": None if hidden is None else [count(width, "hidden") for width in hidden],
-        "embedding": _counted(embedding, "embedding"),
+        "hidden": None if hidden is None else [check_count(width, "hidden") for width in hidden],
+        "embedding": _optional_count(embedding, "embedding"),
         "activation": activation,
-        "batch": _counted(batch, "batch"),
-        "iterations": _counted(iterations, "iterations"),
+        "batch": _optional_count(batch, "batch"),
+        "iterations": _optional_count(iterations, "iterations"),
         "learning_rate": learning_rate,
         "link": link,
         "readout": readout,
-        "runs": _counted(runs, "runs"),
-        "last": _counted(last, "last"),
-        "seed": _counted(seed, "seed"),
+        "runs": _optional_count(runs, "runs"),
+        "last": _optional_count(last, "last"),
+        "seed": _optional_count(seed, "seed"),
     }
     base = None if plan is None else as_json(plan, "plan")
-    made: dict[str, Any] = json.loads(_native.staircase_plan(base, as_json(options, "staircase")))
-    return made
+    text = _native.staircase_plan(base, as_json(options, "staircase"))
+    changed: dict[str, Any] = json.loads(text)
+    return changed
 
 
-def _counted(value: int | None, argument: str) -> int | None:
-    return None if value is None else count(value, argument)
+def _optional_count(value: int | None, argument: str) -> int | None:
+    return None if value is None else check_count(value, argument)
 
 
 def staircase(
-    estimators: str | Divergence | Sequence[str | Divergence] | None = None,
+    estimator: str | Divergence | Sequence[str | Divergence] | None = None,
     *,
     device: str = "auto",
     precision: str | None = None,
     threads: int = 0,
     n_jobs: int | None = None,
-    progress: bool | Watch | None = None,
+    log: str | os.PathLike[str] | None = None,
+    progress: bool | ProgressCallback | None = None,
     **options: Any,
 ) -> Staircase:
-    """Trains estimators on a staircase of known mutual information and measures bias and variance.
+    """Train estimators on a staircase of known mutual information; measure bias and variance.
 
     Parameters
     ----------
-    estimators
-        Names, or a :class:`Divergence` for its f-DIME; the paper's three by default.
+    estimator
+        One or several names, or a :class:`Divergence` for its f-DIME estimator; by default
+        ``kl-dime``, ``gan-dime`` and ``hd-dime``.
     device, precision
-        ``cpu``, ``cuda``, or ``auto`` for a GPU where there is one; ``fp32``, ``tf32`` or ``bf16``
-        on a GPU.
+        ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one. The precision of the GPU: ``tf32``,
+        ``fp32`` or ``bf16``.
     threads
-        Threads of the processor; 0 means one for every core. A job of a backend has one.
+        The number of threads; 0 means one for each core. On a joblib backend each run has one.
     n_jobs
-        Runs at once on a backend chosen with ``joblib.parallel_config``; without one, runs share
-        the threads of this process.
+        The number of parallel runs on a backend chosen with ``joblib.parallel_config``. Without a
+        backend, runs share the threads of this process.
+    log
+        A file to which each finished run is appended, as with ``fdime staircase --log``; runs that
+        are already in it are not repeated. It does not go with a joblib backend.
     progress
         As for :func:`mutual_information`.
     options
-        Those of :func:`staircase_plan`: ``plan``, ``scenario``, ``dim``, ``levels``, ``critic``,
+        The arguments of :func:`staircase_plan`: ``plan``, ``scenario``, ``dim``, ``levels``, ``critic``,
         ``pairing``, ``hidden``, ``batch``, ``iterations``, ``learning_rate``, ``runs``, ``seed``, ...
 
     Examples
@@ -157,48 +164,58 @@ def staircase(
     >>> abs(result.summary[0]["mean"] - 0.5) < 0.3
     True
     """
-    plan = staircase_plan(estimators, **options)
+    plan = staircase_plan(estimator, **options)
     plans = _native.run_plans(json.dumps(plan))
-    if _chosen_joblib() is not None:
-        jobs = [_Run(text, device, precision) for text in plans]
-        traces: list[Any] = [None] * len(plans)
-        notices: list[str] = []
-        with watching(progress) as watch:
-            for done, (place, told) in enumerate(in_parallel(_execute_one, jobs, n_jobs), 1):
-                traces[place] = told[0]
-                notices += told[1]
-                if watch is not None:
-                    watch(done / len(jobs))
-    else:
-        workers = count(threads, "threads")
-        with watching(progress) as watch:
-            traces, notices = _native.execute(plans, device, precision, workers, watch)
-    for estimator in plan["estimators"]:
-        tell_notice(estimator["name"])
+    workers = check_count(threads, "threads")
+    with progress_callback(progress) as callback:
+        if joblib_with_backend() is None:
+            traces, notices = _native.execute(plans, device, precision, workers, log, callback)
+        elif log is not None:
+            raise ValueError("log does not go with a joblib backend, which has several processes")
+        else:
+            jobs = [_Run(text, device, precision) for text in plans]
+            traces, notices = _execute_on_backend(jobs, n_jobs, callback)
+    for entry in plan["estimators"]:
+        warn_of_notice(entry["name"])
     for notice in dict.fromkeys(notices):
         warnings.warn(notice, FdimeWarning, stacklevel=2)
-    return _gathered(plan, traces)
+    return _result(plan, traces)
 
 
 @dataclass(frozen=True)
 class _Run:
+    """One run, as a job that can run in another process."""
+
     plan: str
     device: str
     precision: str | None
 
 
 def _execute_one(job: _Run) -> tuple[_native.Trace, list[str]]:
-    (trace,), notices = _native.execute([job.plan], job.device, job.precision, 1, None)
+    (trace,), notices = _native.execute([job.plan], job.device, job.precision, 1, None, None)
     return trace, notices
 
 
-def _gathered(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:
+def _execute_on_backend(
+    jobs: list[_Run], n_jobs: int | None, callback: ProgressCallback | None
+) -> tuple[list[_native.Trace], list[str]]:
+    traces: dict[int, _native.Trace] = {}
+    all_notices: list[str] = []
+    for index, (trace, notices) in run_jobs(_execute_one, jobs, n_jobs):
+        traces[index] = trace
+        all_notices += notices
+        if callback is not None:
+            callback(len(traces) / len(jobs))
+    return [traces[index] for index in range(len(jobs))], all_notices
+
+
+def _result(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:
     runs = plan["runs"]
     iterations = len(plan["schedule"]["levels"]) * plan["schedule"]["iterations"]
-    titles = _titles([estimator["name"] for estimator in plan["estimators"]])
+    labels = _labels([estimator["name"] for estimator in plan["estimators"]])
     true_mi = np.repeat(traces[0].true_mi, plan["schedule"]["iterations"])
-    result = Staircase(titles, true_mi, {}, {}, [], [], plan)
-    for k, name in enumerate(titles):
+    result = Staircase(labels, true_mi, {}, {}, [], [], plan)
+    for k, name in enumerate(labels):
         own = traces[k * runs : (k + 1) * runs]
         result.estimates[name] = np.stack([_padded(t.estimates, iterations) for t in own])
         result.values[name] = np.stack([_padded(t.values, iterations) for t in own])
@@ -211,15 +228,14 @@ def _gathered(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:
     return result
 
 
-def _titles(names: list[str]) -> tuple[str, ...]:
-    """Names as keys: an estimator that is there twice (with two links, say) gets a number."""
-    count = {name: names.count(name) for name in names}
+def _labels(names: list[str]) -> tuple[str, ...]:
+    """Return distinct labels: names that occur more than once, as with two links, get a number."""
     seen: dict[str, int] = {}
-    titles = []
+    labels = []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
-        titles.append(name if count[name] == 1 else f"{name} ({seen[name]})")
-    return tuple(titles)
+        labels.append(name if names.count(name) == 1 else f"{name} ({seen[name]})")
+    return tuple(labels)
 
 
 def _padded(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:

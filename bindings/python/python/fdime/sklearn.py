@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._blocks import Divergence
-from ._estimate import Drop, Effort, mutual_information
+from ._estimate import Effort, MissingOrConstant, mutual_information
 from ._result import Estimate
 
 try:
@@ -23,8 +23,8 @@ except ImportError:
 class MutualInformation(BaseEstimator):
     """Mutual information between X and y as a scikit-learn estimator.
 
-    The parameters are those of :func:`fdime.mutual_information`, without ``plan`` and ``progress``;
-    features that never change are left out by default.
+    The parameters are those of :func:`fdime.mutual_information`, without ``plan`` and ``progress``.
+    Constant features are dropped by default.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class MutualInformation(BaseEstimator):
     interval_
         The 95% interval.
     p_value_
-        Of the test of independence.
+        The p-value of the test of independence.
     result_
-        The whole :class:`fdime.Estimate`; ``result_.critics.save(folder)`` keeps the critics.
+        The :class:`fdime.Estimate`; ``result_.critics.save(folder)`` saves the critics.
     n_features_in_, feature_names_in_
-        What was seen in ``fit``.
+        The features seen during ``fit``.
 
     Examples
     --------
@@ -60,8 +60,8 @@ class MutualInformation(BaseEstimator):
         effort: Effort = "default",
         discrete: str | list[str] | None = None,
         numeric: str | list[str] | None = None,
-        missing: Drop = "error",
-        constant: Drop = "drop",
+        missing: MissingOrConstant = "error",
+        constant: MissingOrConstant = "drop",
         blocks: int | None = None,
         folds: int = 5,
         permutations: int = 999,
@@ -81,7 +81,7 @@ class MutualInformation(BaseEstimator):
         self.threads = threads
 
     def fit(self, X: Any, y: Any) -> MutualInformation:
-        """Estimates how much ``X`` tells about ``y``."""
+        """Estimate the mutual information between ``X`` and ``y``."""
         if y is None:
             raise ValueError("MutualInformation requires y to be passed, but the target y is None")
         self._check(X, reset=True)
@@ -93,13 +93,13 @@ class MutualInformation(BaseEstimator):
         return self
 
     def score_samples(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """The pointwise mutual information ln p(x,y)/(p(x)p(y)) of new rows, in nats."""
+        """Return the pointwise mutual information ln p(x,y)/(p(x)p(y)) of new rows, in nats."""
         check_is_fitted(self)
         self._check(X, reset=False)
         return self.result_.score_samples(X, y, missing=self.missing, threads=self.threads)
 
     def score(self, X: Any, y: Any) -> float:
-        """The mean of :meth:`score_samples`: the mutual information on new rows, in nats."""
+        """Return the mean of :meth:`score_samples`, the mutual information on new rows, in nats."""
         return float(np.nanmean(self.score_samples(X, y)))
 
     def _check(self, X: Any, *, reset: bool) -> None:
@@ -108,14 +108,13 @@ class MutualInformation(BaseEstimator):
         shape = np.shape(X)
         if len(shape) == 1:
             raise ValueError("X has one dimension; Reshape your data, e.g. X.reshape(-1, 1)")
-        if len(shape) == 2:  # in the words that scikit-learn's users know
-            for count, what, least in zip(
-                shape[::-1], ("feature", "sample"), (1, 2 if reset else 1)
-            ):
-                if count < least:
+        if len(shape) == 2:  # the messages that scikit-learn's own checks expect
+            minima = (1, 2 if reset else 1)
+            for count, noun, minimum in zip(shape[::-1], ("feature", "sample"), minima):
+                if count < minimum:
                     raise ValueError(
-                        f"Found array with {count} {what}(s) (shape={shape}) while a minimum of "
-                        f"{least} is required."
+                        f"Found array with {count} {noun}(s) (shape={shape}) while a minimum of "
+                        f"{minimum} is required."
                     )
         validate_data(self, X, reset=reset, skip_check_array=True)
 

@@ -1,4 +1,4 @@
-"""Mutual information as a training loss for PyTorch, in plain torch operations.
+"""Mutual information as a training loss for PyTorch.
 
 ``import fdime`` does not import torch; ``import fdime.torch`` does.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from . import _native
 from ._blocks import Divergence, estimator_name
-from ._expression import evaluated
+from ._expression import evaluate
 
 try:
     import torch
@@ -64,18 +64,18 @@ def _alpha(alpha: float, joint: Tensor, marginal: Tensor) -> _Parts:
 def _custom(expression: str, joint: Tensor, marginal: Tensor) -> _Parts:
     """a = f'(u) and b = u f'(u) - f(u) + f(1), with u = e^l and f' by torch.
 
-    In double precision, since u overflows a float32 where l is far from it.
+    It is computed in double precision, because u overflows float32 long before l does.
     """
 
     def generator(log_ratio: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.inference_mode(False), torch.enable_grad():
             u = (log_ratio.clone() if log_ratio.is_inference() else log_ratio).double().exp()
             u = u if u.requires_grad else u.requires_grad_()
-            f = evaluated(expression, u, _FUNCTIONS)
+            f = evaluate(expression, u, _FUNCTIONS)
             (slope,) = torch.autograd.grad(f.sum(), u, create_graph=True)
         return u, f, slope
 
-    at_one = evaluated(expression, torch.ones((), dtype=torch.float64), _FUNCTIONS).item()
+    at_one = evaluate(expression, torch.ones((), dtype=torch.float64), _FUNCTIONS).item()
     u, f, slope = generator(marginal)
     return generator(joint)[2].to(joint.dtype), (u * slope - f + at_one).to(marginal.dtype)
 
@@ -128,7 +128,7 @@ def partners(
     generator: torch.Generator | None = None,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Which y goes with each x to stand for independent draws: ``y[partners(len(y))]``.
+    """Return the index of a marginal partner for each row: pair ``x`` with ``y[partners(len(y))]``.
 
     >>> bool((partners(100) == torch.arange(100)).any())
     False
@@ -141,19 +141,19 @@ def partners(
     if pairing == "permutation":
         return torch.randperm(n, generator=generator).to(device)
     if pairing != "derangement":
-        raise ValueError(f"pairing={pairing}: write derangement, shift or permutation")
-    while True:  # about e attempts on average; rejection keeps it uniform over derangements
+        raise ValueError(f"pairing='{pairing}': write derangement, shift or permutation")
+    while True:  # e attempts on average; rejection keeps derangements uniform
         drawn = torch.randperm(n, generator=generator)
         if not bool((drawn == rows).any()):
             return drawn.to(device)
 
 
 class MutualInformationLoss(torch.nn.Module):
-    """Minus the objective of an estimator: minimising it maximises mutual information.
+    """Minus the objective of an estimator: to minimise it is to maximise mutual information.
 
-    Call it with a batch, ``loss(x, y)``, if it was given a critic: a module that takes rows of x and
-    as many rows of y and gives a score for each pair. Or score pairs yourself, and call
-    :meth:`from_scores`.
+    With a critic, call it with a batch: ``loss(x, y)``. A critic is a module that takes rows of x and
+    the same number of rows of y and returns a score for each pair. Without a critic, compute the
+    scores and call :meth:`from_scores`.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ class MutualInformationLoss(torch.nn.Module):
         The name of an estimator with a critic, such as ``gan-dime``, ``kl-dime``, ``mine``, ``cpc`` or
         ``smile-1``, or a :class:`fdime.Divergence`.
     critic
-        What scores pairs; its parameters become the loss's.
+        The module that scores pairs; its parameters become parameters of the loss.
     pairing
-        How marginal pairs are made: ``derangement``, ``shift``, ``all-pairs`` or ``permutation``
+        The way to make marginal pairs: ``derangement``, ``shift``, ``all-pairs`` or ``permutation``
         (which caps every estimate at ln N). By default ``derangement``, and ``all-pairs`` for CPC.
     link, readout
-        In place of the estimator's own.
+        Replace those of the estimator.
 
     Examples
     --------
@@ -199,25 +199,25 @@ class MutualInformationLoss(torch.nn.Module):
         self.pairing = pairing or ("all-pairs" if all_pairs else "derangement")
         if self.pairing not in _native.names()["pairings"]:
             raise ValueError(
-                f"pairing={self.pairing}: write all-pairs, derangement, shift or permutation"
+                f"pairing='{self.pairing}': write all-pairs, derangement, shift or permutation"
             )
         if all_pairs and self.pairing != "all-pairs":
             raise ValueError(
-                f"estimator={self.estimator} does not go with pairing {self.pairing}: InfoNCE "
+                f"estimator='{self.estimator}' does not go with pairing='{self.pairing}': InfoNCE "
                 "compares every x with every y; use pairing='all-pairs'"
             )
         self.critic = critic
-        if self._cost.startswith("f:"):  # what cannot be evaluated is to be said here
+        if self._cost.startswith("f:"):  # raises an error if torch cannot evaluate it
             _parts(self._cost.removeprefix("f:"), torch.zeros(1), torch.zeros(1))
-        # The logarithm of MINE's moving average of the partition function; NaN before the first.
+        # The logarithm of MINE's moving average of the partition function; NaN before the first batch.
         self.register_buffer("log_average", torch.tensor(math.nan))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """The loss of a batch, whose rows of x and y belong together."""
+        """Return the loss of a batch; each row of x goes with the same row of y."""
         return self.from_scores(*self.scores(x, y))
 
     def scores(self, x: Tensor, y: Tensor) -> tuple[Tensor] | tuple[Tensor, Tensor]:
-        """The critic's scores: a square matrix of all pairs, or joint and marginal scores."""
+        """Return the critic's scores: a square matrix of all pairs, or joint and marginal scores."""
         if self.critic is None:
             raise ValueError("critic=None: give the loss a critic, or call from_scores")
         n = len(x)
@@ -234,7 +234,7 @@ class MutualInformationLoss(torch.nn.Module):
         return scores[:n], scores[n:]
 
     def from_scores(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
-        """The loss of scores: of all pairs (a square matrix), or of joint and marginal pairs."""
+        """Return the loss of scores: of all pairs (a square matrix), or of joint and marginal pairs."""
         if self._cost == "info-nce":
             return -self._info_nce(_LINKS[self.link](self._square(joint, marginal)))
         j, m = self._log_ratios(joint, marginal)
@@ -247,12 +247,12 @@ class MutualInformationLoss(torch.nn.Module):
         return -(a.mean() - b.mean())
 
     def mutual_information(self, x: Tensor, y: Tensor) -> Tensor:
-        """The estimate on a batch, in nats; no gradient flows through it."""
+        """Return the estimate on a batch in nats, without a gradient."""
         with torch.no_grad():
             return self.read(*self.scores(x, y))
 
     def read(self, joint: Tensor, marginal: Tensor | None = None) -> Tensor:
-        """The mutual information read off scores."""
+        """Return the mutual information that the readout computes from scores, in nats."""
         if self.readout == "info-nce":
             return self._info_nce(_LINKS[self.link](self._square(joint, marginal)))
         j, m = self._log_ratios(joint, marginal)
@@ -266,7 +266,7 @@ class MutualInformationLoss(torch.nn.Module):
 
     def _square(self, joint: Tensor, marginal: Tensor | None) -> Tensor:
         if marginal is not None or joint.ndim != 2 or joint.shape[0] != joint.shape[1]:
-            raise ValueError(f"estimator={self.estimator}: it takes a square matrix of scores")
+            raise ValueError(f"estimator='{self.estimator}': give a square matrix of scores")
         return joint
 
     def _log_ratios(self, joint: Tensor, marginal: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -281,7 +281,7 @@ class MutualInformationLoss(torch.nn.Module):
         return own.mean() + math.log(len(log_ratios))
 
     def _moving_average(self, joint: Tensor, marginal: Tensor) -> Tensor:
-        """Donsker-Varadhan's value; in its gradient E[e^l dl] / Z an average of Z stands for Z."""
+        """Return the Donsker-Varadhan value; its gradient E[e^l dl] / Z uses the moving average of Z."""
         log_partition = _log_mean_exp(marginal).detach()
         average = log_partition
         if not bool(self.log_average.isnan()):

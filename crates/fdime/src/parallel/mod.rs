@@ -42,21 +42,21 @@ fn run_range<T: Send>(
     let concurrent = threads.min(jobs.len()).max(1);
     let next = AtomicUsize::new(jobs.start);
     let finished: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= jobs.end {
+                break;
+            }
+            let result = job(index, threads / concurrent);
+            finished.lock().unwrap_or_else(|error| error.into_inner()).push((index, result));
+        }
+    };
     std::thread::scope(|scope| {
-        for _ in 0..concurrent {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= jobs.end {
-                        break;
-                    }
-                    let result = job(index, threads / concurrent);
-                    finished
-                        .lock()
-                        .unwrap_or_else(|error| error.into_inner())
-                        .push((index, result));
-                }
-            });
+        let workers: Vec<_> = (0..concurrent).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            // The scope alone would replace the message of a panic by its own.
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
     let mut finished = finished.into_inner().unwrap_or_else(|error| error.into_inner());

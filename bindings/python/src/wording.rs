@@ -3,9 +3,9 @@
 use fdime::{Parameter, Wording};
 
 /// Names parameters as keyword arguments.
-pub struct Arguments;
+pub struct KeywordArguments;
 
-impl Wording for Arguments {
+impl Wording for KeywordArguments {
     fn setting(&self, parameter: Parameter, value: &str) -> String {
         let name = self.parameter(parameter);
         // Numbers, lists and quoted text are Python's notation already.

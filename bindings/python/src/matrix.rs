@@ -1,0 +1,106 @@
+//! Pairs of a matrix, and the journal of those that are finished.
+
+use crate::background::run_in_background;
+use crate::estimate::{ReadingOptions, side_by_side};
+use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
+use crate::table::Table;
+use crate::wording::KeywordArguments;
+use fdime::estimate::{EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord};
+use fdime::{CpuEngine, Error};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+/// Estimates one pair of named groups of columns. Returns it as JSON.
+#[pyfunction]
+pub fn estimate_pair(
+    py: Python<'_>,
+    x: (String, Bound<'_, Table>),
+    y: (String, Bound<'_, Table>),
+    plan: &str,
+    options: ReadingOptions,
+    threads: usize,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let plan: EstimatePlan = parse_json(plan, "plan")?;
+    let reading = options.reading()?;
+    let ((x_name, x), (y_name, y)) = (x, y);
+    let frame = side_by_side(&x.get().frame, &y.get().frame)?;
+    let places: Vec<usize> = (0..frame.columns.len()).collect();
+    let (x, y) = places.split_at(x.get().frame.columns.len());
+    let pair = run_in_background(py, callback, |progress| {
+        let (x, y) = ((x_name.as_str(), x), (y_name.as_str(), y));
+        let engine = CpuEngine::new(threads);
+        PairEstimate::new(&frame, x, y, &plan, &reading, &KeywordArguments, &engine, progress)
+    })?;
+    to_json(&pair)
+}
+
+/// Adjusts the p-values of all pairs, given as JSON, for their number.
+#[pyfunction]
+pub fn adjust_pairs(pairs: &str) -> PyResult<String> {
+    catch_panic(|| {
+        let mut pairs: Vec<PairEstimate> = parse_json(pairs, "pairs")?;
+        PairEstimate::adjust(&mut pairs);
+        to_json(&pairs)
+    })
+}
+
+/// The library's journal of finished pairs. The command line reads and writes the same format.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Journal {
+    /// `None` once the journal is closed.
+    journal: Mutex<Option<MatrixJournal>>,
+}
+
+impl Journal {
+    fn lock(&self) -> MutexGuard<'_, Option<MatrixJournal>> {
+        self.journal.lock().unwrap_or_else(|error| error.into_inner())
+    }
+}
+
+#[pymethods]
+impl Journal {
+    /// Opens or creates the journal of the matrix with this heading, given as JSON. A
+    /// file that another process is writing to, or that belongs to another matrix, is an error.
+    #[new]
+    fn new(path: PathBuf, heading: &str) -> PyResult<Self> {
+        let heading: MatrixHeading = parse_json(heading, "heading")?;
+        let opened = catch_panic(|| Ok(MatrixJournal::open_with_heading(&path, &heading)))?;
+        let refused =
+            |reason: &str| PyValueError::new_err(format!("journal='{}': {reason}", path.display()));
+        match opened {
+            Ok(journal) => Ok(Journal { journal: Mutex::new(Some(journal)) }),
+            Err(Error::NotWritable { reason, .. }) => Err(refused(&reason)),
+            Err(Error::Write { source, .. }) if source.kind() == ErrorKind::InvalidData => {
+                Err(refused("it is not a journal; name another file"))
+            }
+            Err(error) => Err(exception(error)),
+        }
+    }
+
+    /// Returns the estimate of a pair as JSON; `None` if it is not finished.
+    fn find(&self, pair: (usize, usize)) -> PyResult<Option<String>> {
+        let journal = self.lock();
+        let record = journal.as_ref().and_then(|journal| journal.find(&pair).last());
+        record.map(|record| to_json(&record.found)).transpose()
+    }
+
+    /// Appends the estimate of a pair, given as JSON, and waits until it is on disk.
+    fn append(&self, py: Python<'_>, pair: (usize, usize), estimate: &str) -> PyResult<()> {
+        let record = PairRecord { pair, found: parse_json(estimate, "estimate")? };
+        py.detach(|| {
+            call_library(|| match self.lock().as_mut() {
+                Some(journal) => journal.append(record),
+                None => Ok(()),
+            })
+        })
+    }
+
+    /// Closes the file, so that another process can open it.
+    fn close(&self) {
+        self.lock().take();
+    }
+}
