@@ -4,7 +4,7 @@ fdime's seconds are those of a whole staircase, run for real: five levels, data 
 PyTorch's are extrapolated: 20,000 times the measured step (and times the runs, one after the
 other), with everything in the step, drawing the batch too, eager or captured in a CUDA graph.
 
-Needs a release build that knows `--device cuda` and a Python with a CUDA torch.
+Needs a release build with the feature `cuda` and a Python with a CUDA torch.
 
     python bench/compare_cuda.py --rounds 3 --json bench/results/today-cuda.json
 """

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_paragraphs_hang_and_long_words_stay_whole() {
+    fn long_paragraphs_are_indented_and_long_words_stay_whole() {
         let long = "well-known word ".repeat(8);
         let paragraphs = [
             Paragraph::Text("I = 1   interval".into()),

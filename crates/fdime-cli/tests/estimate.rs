@@ -77,8 +77,8 @@ fn summary_of_the_shipped_table() {
     assert!(text.contains("reliability: good") && text.contains("for comparison: Gaussian copula"));
 }
 
-/// The estimate is within a quarter of the one from 4,000 rows of MNIST with the default recipe, and
-/// below the entropy of ten digits, ln 10 = 2.30.
+/// The estimate is within a quarter of the one from 4,000 rows of MNIST with the default recipe,
+/// and below the entropy of ten digits, ln 10 = 2.30.
 #[test]
 fn pixels_determine_the_digit() {
     let digits = shipped("digits.csv.gz");

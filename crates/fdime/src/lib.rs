@@ -1,7 +1,7 @@
 //! Mutual information estimation by f-divergences and data derangements (f-DIME).
 //!
-//! How much does x tell about y? [`MutualInformation`] answers from data, with an interval, a test
-//! of independence and a verdict:
+//! How much does x tell us about y? [`MutualInformation`] estimates it from data, with an interval,
+//! a test of independence and a verdict on the reliability:
 //!
 //! ```
 //! use fdime::MutualInformation;

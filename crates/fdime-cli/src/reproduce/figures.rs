@@ -202,9 +202,9 @@ fn time(results: &Results, against: Against) -> Option<Panel> {
     };
     // The fixed value is the one with the most measurements, the last of equals.
     let count = |value: &usize| results.times.iter().filter(|t| fixed(t.plan) == *value).count();
-    let held =
+    let fixed_size =
         distinct(results.times.iter().map(|t| fixed(t.plan))).into_iter().max_by_key(count)?;
-    let shown = || results.times.iter().filter(|t| fixed(t.plan) == held);
+    let shown = || results.times.iter().filter(|t| fixed(t.plan) == fixed_size);
     let point = |time: &TimeResult| {
         Point::new(varied(time.plan) as f64, time.median_ms * STAIRCASE_STEPS / 1e3)
     };
@@ -214,7 +214,7 @@ fn time(results: &Results, against: Against) -> Option<Panel> {
     });
     let symbol = if let Against::N = against { "d" } else { "N" };
     Some(Panel {
-        title: format!("{symbol} = {held}"),
+        title: format!("{symbol} = {fixed_size}"),
         x_name: x_name.into(),
         y_name: "seconds of a staircase".into(),
         logarithmic: (true, true),

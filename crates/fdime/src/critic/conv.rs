@@ -175,9 +175,9 @@ impl Evaluation<'_> {
             joint[local.clone()].copy_from_slice(&scores[..half]);
             marginal[local.clone()].copy_from_slice(&scores[half..]);
             let Some(objective) = self.objective else { continue };
-            let (on, off) = scratch.gradient[..count].split_at_mut(half);
-            value += objective.joint(start, &joint[local.clone()], on)
-                + objective.marginal(start, &marginal[local], off);
+            let (joint_gradient, marginal_gradient) = scratch.gradient[..count].split_at_mut(half);
+            value += objective.joint(start, &joint[local.clone()], joint_gradient)
+                + objective.marginal(start, &marginal[local], marginal_gradient);
             self.backward(count, write, gradient, scratch);
             write = Write::Add;
         }

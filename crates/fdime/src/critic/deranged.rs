@@ -40,16 +40,18 @@ impl GroupEvaluator for Deranged {
             let local = start - all.start..rows.end - all.start;
             gather(group.batch, rows.clone(), &mut network.activations[0]);
             mlp.forward(group.parameters, 0, 2 * count, group.noise(start), network);
-            let (on, off) = network.activations[mlp.layers()][..2 * count].split_at_mut(count);
-            group.batch.add_reference(rows.clone().map(|i| (i, i)), on);
+            let scores = &mut network.activations[mlp.layers()][..2 * count];
+            let (joint_scores, marginal_scores) = scores.split_at_mut(count);
+            group.batch.add_reference(rows.clone().map(|i| (i, i)), joint_scores);
             let partner = |i: usize| group.batch.partner[i] as usize;
-            group.batch.add_reference(rows.map(|i| (i, partner(i))), off);
-            joint[local.clone()].copy_from_slice(on);
-            marginal[local].copy_from_slice(off);
+            group.batch.add_reference(rows.map(|i| (i, partner(i))), marginal_scores);
+            joint[local.clone()].copy_from_slice(joint_scores);
+            marginal[local].copy_from_slice(marginal_scores);
             let Some(objective) = group.objective else { continue };
-            let (on_gradient, off_gradient) = network.gradient[..2 * count].split_at_mut(count);
-            value += objective.joint(start, on, on_gradient)
-                + objective.marginal(start, off, off_gradient);
+            let (joint_gradient, marginal_gradient) =
+                network.gradient[..2 * count].split_at_mut(count);
+            value += objective.joint(start, joint_scores, joint_gradient)
+                + objective.marginal(start, marginal_scores, marginal_gradient);
             mlp.backward(transposed, 0, 2 * count, write, gradient, network);
             write = Write::Add;
         }

@@ -498,9 +498,9 @@ fn all_pairs_gradient(
         return objective.marginal(row, scores, gradient);
     };
     let (before, rest) = gradient.split_at_mut(diagonal);
-    let (on, after) = rest.split_at_mut(1);
+    let (joint, after) = rest.split_at_mut(1);
     objective.marginal(row, &scores[..diagonal], before)
-        + objective.joint(row, &scores[diagonal..=diagonal], on)
+        + objective.joint(row, &scores[diagonal..=diagonal], joint)
         + objective.marginal(row, &scores[diagonal + 1..], after)
 }
 

@@ -267,21 +267,21 @@ impl ScorePass<'_> {
         state: &mut BlockState,
     ) {
         let e = self.embedding;
-        let y_of = |j: usize| &self.y[j * e..(j + 1) * e];
+        let y_row = |j: usize| &self.y[j * e..(j + 1) * e];
         for (local, i) in state.rows.clone().enumerate() {
             let x = &self.x[i * e..(i + 1) * e];
-            joint[local] = dot(x, y_of(i));
-            marginal[local] = dot(x, y_of(self.partner[i] as usize));
+            joint[local] = dot(x, y_row(i));
+            marginal[local] = dot(x, y_row(self.partner[i] as usize));
         }
         let Some(objective) = objective else { return };
-        let (on, off) = state.y_gradient.split_at_mut(state.rows.len());
-        state.value = objective.joint(state.rows.start, joint, on)
-            + objective.marginal(state.rows.start, marginal, off);
+        let (joint_gradient, marginal_gradient) = state.y_gradient.split_at_mut(state.rows.len());
+        state.value = objective.joint(state.rows.start, joint, joint_gradient)
+            + objective.marginal(state.rows.start, marginal, marginal_gradient);
         for (local, i) in state.rows.clone().enumerate() {
-            let (y, other) = (y_of(i), y_of(self.partner[i] as usize));
+            let (y, other) = (y_row(i), y_row(self.partner[i] as usize));
             let x_gradient = &mut state.x_gradient[local * e..(local + 1) * e];
             for ((g, y), other) in x_gradient.iter_mut().zip(y).zip(other) {
-                *g = on[local] * y + off[local] * other;
+                *g = joint_gradient[local] * y + marginal_gradient[local] * other;
             }
         }
     }

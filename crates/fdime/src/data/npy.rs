@@ -123,18 +123,18 @@ impl NumpyTable {
         let mut first = 0;
         for array in &self.arrays {
             let last = first + array.header.columns;
-            let here: Vec<usize> =
+            let slots: Vec<usize> =
                 (0..wanted.len()).filter(|slot| (first..last).contains(&wanted[*slot])).collect();
-            let columns: Vec<usize> = here.iter().map(|slot| wanted[*slot] - first).collect();
+            let columns: Vec<usize> = slots.iter().map(|slot| wanted[*slot] - first).collect();
             first = last;
-            if here.is_empty() {
+            if slots.is_empty() {
                 continue;
             }
             let found = self.read_array(array, &columns).map_err(|problem| {
-                let slot = problem.column.and_then(|column| here.get(column));
+                let slot = problem.column.and_then(|column| slots.get(column));
                 problem.in_column(&self.source, slot.map(|slot| names[*slot]))
             })?;
-            for (slot, column) in here.into_iter().zip(found) {
+            for (slot, column) in slots.into_iter().zip(found) {
                 values[slot] = Some(column);
             }
         }
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_arrays_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npz");
         write_npz(&path, &[("x", &[1.0, 2.0, 3.0, 4.0], 2), ("y", &[5.0, 6.0], 1)]).unwrap();
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_an_archive_must_go_together() {
+    fn arrays_of_an_archive_must_have_equal_lengths() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npz");
         write_npz(&path, &[("x", &[1.0, 2.0], 1), ("y", &[3.0], 1)]).unwrap();

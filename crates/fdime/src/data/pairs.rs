@@ -198,7 +198,7 @@ pub fn scoring_pairs(
     Ok(PairTable { x: columns, y, kept, input_rows: rows })
 }
 
-/// Reads columns and converts them to numbers or categories as `reading` asks.
+/// Reads columns and converts them to numbers or categories as `reading` specifies.
 fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
     let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
@@ -319,12 +319,12 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
     if count >= MIN_ROWS {
         return Ok(());
     }
-    let emptiest = columns
+    let most_incomplete = columns
         .iter()
         .map(|column| ((0..rows).filter(|row| column.is_missing(*row)).count(), column))
         .max_by_key(|(gaps, _)| *gaps)
         .filter(|(gaps, _)| *gaps > 0);
-    Err(match emptiest {
+    Err(match most_incomplete {
         None => format!("it has {count} rows; at least {MIN_ROWS} are needed").into(),
         Some((gaps, column)) => format!(
             "{count} of {rows} rows are complete, and at least {MIN_ROWS} are needed; column {} \

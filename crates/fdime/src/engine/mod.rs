@@ -91,7 +91,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// The device that a user asks for.
+/// The device that a user requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// A GPU if there is one, otherwise the processor.

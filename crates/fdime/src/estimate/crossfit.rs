@@ -115,8 +115,9 @@ pub(super) fn crossfit(
 ) -> Result<CrossFit> {
     let estimator = plan.method.estimator();
     let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
-    let fewest = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
-    let recipes = plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(fewest)).collect();
+    let min_training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
+    let recipes =
+        plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(min_training_rows)).collect();
     let work =
         Work { table, plan, estimator: &estimator, folds: &folds, recipes, engine, progress };
     let (candidates, race) = work.train()?;
@@ -180,10 +181,12 @@ struct ScoredFold {
 struct FoldRatios {
     members: Vec<Member>,
     figures: Vec<MemberFigures>,
-    /// Of test rows, then training rows, then the pairs of the null distribution.
+    /// The log ratios of test rows, then of training rows, then of the pairs of the null
+    /// distribution.
     ratios: Vec<f32>,
 }
 
+/// The inputs of cross-fitting.
 struct Work<'a> {
     table: Table<'a>,
     plan: &'a EstimatePlan,
@@ -207,14 +210,14 @@ impl Work<'_> {
         let every_recipe: Vec<usize> = (0..recipes).collect();
         self.begin_progress(race_folds, finalists * (all_folds - race_folds));
 
-        let raced = self.run(&jobs(0..race_folds, &every_recipe))?;
-        let standing = standing(&raced, recipes, race_folds);
-        let chosen: Vec<usize> = standing[..finalists].iter().map(|(recipe, _)| *recipe).collect();
+        let race_results = self.run(&jobs(0..race_folds, &every_recipe))?;
+        let ranking = rank_recipes(&race_results, recipes, race_folds);
+        let chosen: Vec<usize> = ranking[..finalists].iter().map(|(recipe, _)| *recipe).collect();
         let later = self.run(&jobs(race_folds..all_folds, &chosen))?;
 
         let mut candidates: Vec<FoldCandidates> =
             (0..all_folds).map(|_| (0..finalists).map(|_| None).collect()).collect();
-        for (job, candidate) in raced.into_iter().chain(later) {
+        for (job, candidate) in race_results.into_iter().chain(later) {
             if let Some(index) = chosen.iter().position(|&recipe| recipe == job.recipe) {
                 candidates[job.fold][index] = candidate;
             }
@@ -222,7 +225,7 @@ impl Work<'_> {
         if candidates.iter().any(|fold| fold.iter().all(Option::is_none)) {
             return Err(Error::Diverged { estimator: self.estimator.to_string() });
         }
-        let race = if race_folds == 0 { Vec::new() } else { standing };
+        let race = if race_folds == 0 { Vec::new() } else { ranking };
         let race = race.into_iter().enumerate().map(|(rank, (recipe, validation))| RaceEntry {
             recipe: self.recipes[recipe].name.clone(),
             validation,
@@ -452,22 +455,22 @@ fn jobs(folds: Range<usize>, recipes: &[usize]) -> Vec<Job> {
 }
 
 /// Returns every recipe with its mean held-out objective in the race, best first.
-fn standing(
-    raced: &[(Job, Option<Candidate>)],
+fn rank_recipes(
+    race_results: &[(Job, Option<Candidate>)],
     recipes: usize,
     race_folds: usize,
 ) -> Vec<(usize, f64)> {
-    let mut standing: Vec<(usize, f64)> = (0..recipes)
+    let mut ranking: Vec<(usize, f64)> = (0..recipes)
         .map(|recipe| {
-            let values = raced.iter().filter(|(job, _)| job.recipe == recipe);
+            let values = race_results.iter().filter(|(job, _)| job.recipe == recipe);
             let sum = values
                 .map(|(_, c)| c.as_ref().map_or(f64::NEG_INFINITY, |c| c.best.validation))
                 .sum::<f64>();
             (recipe, sum / race_folds as f64)
         })
         .collect();
-    standing.sort_by(|a, b| b.1.total_cmp(&a.1));
-    standing
+    ranking.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranking
 }
 
 /// Returns the mean and the unbiased variance.

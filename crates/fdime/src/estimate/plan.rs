@@ -86,7 +86,7 @@ impl EstimatePlan {
     /// Checks that the plan can be run on `rows` rows.
     ///
     /// # Errors
-    /// The first setting that makes it impossible.
+    /// The first invalid setting.
     pub fn check(&self, rows: usize) -> Result<()> {
         if !(2..=20).contains(&self.folds) {
             return Err(invalid(Parameter::Folds, self.folds, "between 2 and 20"));

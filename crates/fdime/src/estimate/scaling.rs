@@ -371,7 +371,7 @@ impl<'a> InputWriter<'a> {
         InputWriter { rows, width, inputs: vec![0.0; rows.len() * width], column: 0 }
     }
 
-    /// Writes the next `count` columns: `fill` gets each row's number and place.
+    /// Writes the next `count` columns: `fill` gets the number and the output of each row.
     fn write(&mut self, count: usize, mut fill: impl FnMut(usize, &mut [f32])) {
         for (inputs, &row) in self.inputs.chunks_exact_mut(self.width).zip(self.rows) {
             fill(row as usize, &mut inputs[self.column..self.column + count]);

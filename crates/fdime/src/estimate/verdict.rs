@@ -535,10 +535,13 @@ mod tests {
             (codes(&loose), loose.reliability),
             (vec!["lower-bound"], Reliability::Doubtful)
         );
-        let apart = one(&|_, folds| folds[0].mi_nats = 0.3);
-        assert_eq!((codes(&apart), apart.reliability), (vec!["folds-disagree"], Reliability::Fair));
-        let over = one(&|_, folds| folds.iter_mut().for_each(|fold| fold.train_mi_nats = 0.8));
-        assert_eq!(codes(&over), ["training-above-held-out"]);
+        let uneven = one(&|_, folds| folds[0].mi_nats = 0.3);
+        assert_eq!(
+            (codes(&uneven), uneven.reliability),
+            (vec!["folds-disagree"], Reliability::Fair)
+        );
+        let overfit = one(&|_, folds| folds.iter_mut().for_each(|fold| fold.train_mi_nats = 0.8));
+        assert_eq!(codes(&overfit), ["training-above-held-out"]);
         let rising = one(&|_, folds| {
             for fold in folds {
                 fold.members[0].validation = 0.3;

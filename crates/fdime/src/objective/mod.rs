@@ -221,13 +221,13 @@ impl FromStr for Estimator {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let made = |cost, readout| {
+        let estimator = |cost, readout| {
             Ok(Estimator { name: name.to_string(), cost, link: Link::Identity, readout })
         };
         match name {
-            "mine" => return made(Cost::MovingAverage, Readout::DonskerVaradhan),
-            "nwj" => return made(Cost::FDivergence(Divergence::Kl), Readout::Nwj),
-            "cpc" => return made(Cost::InfoNce, Readout::InfoNce),
+            "mine" => return estimator(Cost::MovingAverage, Readout::DonskerVaradhan),
+            "nwj" => return estimator(Cost::FDivergence(Divergence::Kl), Readout::Nwj),
+            "cpc" => return estimator(Cost::InfoNce, Readout::InfoNce),
             _ => {}
         }
         if name.starts_with("f:") {
@@ -235,10 +235,10 @@ impl FromStr for Estimator {
         }
         if let Some(tau) = name.strip_prefix("smile-own-") {
             let tau = parse_tau(name, tau)?;
-            return made(Cost::Clipped { tau }, Readout::clipped(tau));
+            return estimator(Cost::Clipped { tau }, Readout::clipped(tau));
         }
         if let Some(tau) = name.strip_prefix("smile-") {
-            return made(
+            return estimator(
                 Cost::FDivergence(Divergence::Gan),
                 Readout::clipped(parse_tau(name, tau)?),
             );

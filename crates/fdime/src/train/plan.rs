@@ -84,7 +84,7 @@ impl RunPlan {
     /// Checks that the plan can be run.
     ///
     /// # Errors
-    /// The first setting that makes it impossible.
+    /// The first invalid setting.
     pub fn check(&self) -> Result<()> {
         self.training.check()?;
         self.training.learner.check_dims(self.staircase()?.dims())

@@ -146,10 +146,10 @@ impl StaircasePlan {
         plan.map_err(|error| fail(format!("not a staircase plan: {error}")))
     }
 
-    /// Checks that every run is possible.
+    /// Checks that every run can be executed.
     ///
     /// # Errors
-    /// The first setting that makes one impossible.
+    /// The first invalid setting.
     pub fn check(&self) -> Result<()> {
         if !(1..=MAX_RUNS).contains(&self.runs) {
             return Err(invalid(Parameter::Runs, self.runs, format!("between 1 and {MAX_RUNS}")));

@@ -115,7 +115,7 @@ pub fn images(estimator: &str, estimates: &[(View, usize, f64)]) -> Results<'sta
     Results { images: estimates.iter().map(image).collect(), ..Results::default() }
 }
 
-/// Returns a log entry; claims do not look at its measurement.
+/// Returns a log entry; claims do not use its measurement.
 fn logged(plan: Job) -> &'static LoggedJob {
     let result = Measurement::Images { date: String::new(), mean: 0.0, variance: 0.0, steps: 0 };
     leak(LoggedJob { plan, engine: "cpu".into(), version: "0".into(), result })

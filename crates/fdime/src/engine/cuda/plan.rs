@@ -1,4 +1,4 @@
-//! Trainings that the GPU can execute, and what it needs to know of them.
+//! Trainings that the GPU can execute, and the data that it needs for them.
 
 use super::abi::{self, MAX_HIDDEN_LAYERS, MAX_MAPS};
 use super::program::{Needs, Shape};

@@ -343,8 +343,8 @@ impl Program {
         }
         let mut launches = Vec::new();
         let parameter = |at: usize| offset(self.parameters, at);
-        let on = Step { data: self.data, pairs, parameter: &parameter };
-        self.network.forward(on, &mut launches);
+        let inputs = Step { data: self.data, pairs, parameter: &parameter };
+        self.network.forward(inputs, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
         let blocks = objective.blocks as usize;
         let mut observe = |kernel: &str, blocks: usize| {
@@ -358,7 +358,7 @@ impl Program {
             observe("observe_rows", n.div_ceil(OBJECTIVE_THREADS / 32));
         }
         observe("score_gradients", blocks);
-        self.network.backward(on, &mut launches);
+        self.network.backward(inputs, &mut launches);
         launches.push(self.update("adam", step, objective));
         launches
     }
