@@ -12,7 +12,7 @@ use fdime::estimate::{
 use fdime::parallel::thread_count;
 use fdime::{CpuEngine, Estimator};
 use numpy::PyArray1;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
@@ -243,7 +243,7 @@ impl Model {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bytes<'py>)> {
-        let bytes = catch_panic(|| slf.get().model.to_bytes().map_err(PyRuntimeError::new_err));
+        let bytes = call_library(|| slf.get().model.to_bytes());
         let (plan, critics) = bytes?;
         let bytes = |bytes: Vec<u8>| PyBytes::new(slf.py(), &bytes);
         Ok((slf.getattr("from_bytes")?, (bytes(plan), bytes(critics))))

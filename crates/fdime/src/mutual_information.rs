@@ -53,8 +53,9 @@ impl<'a> MutualInformation<'a> {
     }
 
     /// Compares the columns of a file. `x` and `y` are selectors as for
-    /// [`pair_columns`](crate::data::pair_columns); `None` means all columns of the other side's
-    /// choice, or the columns named x1, x2, ... and y1, y2, ...
+    /// [`pair_columns`](crate::data::pair_columns); `None` means all columns that the other side
+    /// does not take; if both are `None`, the two columns of the file, or those named x1, x2, ... and
+    /// y1, y2, ...
     pub fn in_file(
         path: impl AsRef<Path>,
         x: Option<&str>,
@@ -134,30 +135,11 @@ impl<'a> MutualInformation<'a> {
 
     /// Estimates with an engine. See [`run`](Self::run).
     pub fn run_on(&self, engine: &dyn Engine) -> Result<Estimate> {
-        self.check_columns()?;
+        for column in self.x.iter().chain(&self.y).filter(|column| column.is_constant()) {
+            let problem = format!("column '{}' has the same value in every row", column.name);
+            return Err(Error::Columns { problem });
+        }
         estimate(&self.x, &self.y, &self.plan(), engine, self.progress)
-    }
-
-    fn check_columns(&self) -> Result<()> {
-        let rows = self.x.first().map_or(0, Column::len);
-        for column in self.x.iter().chain(&self.y) {
-            if column.len() != rows || rows == 0 {
-                let problem = format!(
-                    "column '{}' has {} rows, but the first column of x has {rows}",
-                    column.name,
-                    column.len()
-                );
-                return Err(Error::Columns { problem });
-            }
-            if (0..rows).any(|row| column.is_missing(row)) {
-                let problem = format!("column '{}' has missing values", column.name);
-                return Err(Error::Columns { problem });
-            }
-        }
-        match self.x.is_empty() || self.y.is_empty() {
-            true => Err(Error::Columns { problem: "x and y need at least one column each".into() }),
-            false => Ok(()),
-        }
     }
 }
 
@@ -203,6 +185,27 @@ impl IntoColumns for &Vec<f64> {
     }
 }
 
+/// One column of numbers.
+impl IntoColumns for Vec<f64> {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        vec![numbers(side.into(), self)]
+    }
+}
+
+/// One column of numbers.
+impl<const N: usize> IntoColumns for &[f64; N] {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        self.as_slice().into_columns(side)
+    }
+}
+
+/// Columns of numbers.
+impl IntoColumns for &Vec<Vec<f64>> {
+    fn into_columns(self, side: &str) -> Vec<Column> {
+        self.as_slice().into_columns(side)
+    }
+}
+
 /// Columns of numbers.
 impl IntoColumns for &[Vec<f64>] {
     fn into_columns(self, side: &str) -> Vec<Column> {
@@ -239,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn one_column_or_a_list_of_one_column_is_the_same() {
+    fn a_list_of_one_column_equals_the_column() {
         let (x, y) = samples();
         let run = |request: MutualInformation| {
             request.method(Method::GaussianCopula).seed(3).run().unwrap().mi
         };
         let single = run(MutualInformation::between(&x, &y));
-        assert_eq!(single, run(MutualInformation::between(&[x][..], &[y][..])));
+        assert_eq!(single, run(MutualInformation::between(&vec![x], &[y][..])));
     }
 
     #[cfg(feature = "ndarray")]
@@ -270,9 +273,16 @@ mod tests {
         let refusal = |x: &Vec<f64>, y: &Vec<f64>| {
             MutualInformation::between(x, y).run().unwrap_err().to_string()
         };
-        assert!(refusal(&x, &y[..199].to_vec()).contains("column 'y' has 199 rows"));
-        assert!(refusal(&vec![], &vec![]).contains("0 rows"));
+        assert!(refusal(&x, &y[..199].to_vec()).contains("'y' has 199"));
+        assert!(refusal(&x[..199].to_vec(), &y).contains("'x' has 199"));
+        assert!(refusal(&vec![], &vec![]).contains("no rows"));
+        assert!(refusal(&x, &vec![1.0; 200]).contains("the same value in every row"));
+        y[7] = f64::INFINITY;
+        assert!(refusal(&x, &y).contains("column 'y' is infinite in row 8"));
         y[7] = f64::NAN;
-        assert!(refusal(&x, &y).contains("column 'y' has missing values"));
+        assert!(refusal(&x, &y).contains("column 'y' has no value in row 8"));
+        let none: &[Vec<f64>] = &[];
+        let error = MutualInformation::between(none, &x).run().unwrap_err().to_string();
+        assert!(error.contains("at least one column"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
-//! No module imports from a layer above it.
+//! No module imports from a later layer.
 
 use std::fs;
 use std::path::Path;
 
-/// The modules of the library; each may import from its own group and those before it.
+/// The modules of the library. Each imports from its own layer and those before it.
 const LAYERS: [&[&str]; 8] = [
     &["error", "message", "nats", "numerics", "random"],
     &["link", "scores", "pairing", "divergence", "journal"],
@@ -42,7 +42,7 @@ fn check(path: &Path, module: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn no_module_imports_from_a_layer_above_it() {
+fn no_module_imports_from_a_later_layer() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
     for entry in fs::read_dir(source).unwrap() {

@@ -93,6 +93,7 @@ pub fn estimate(
     progress: &dyn Progress,
 ) -> Result<Estimate> {
     let rows = x.first().map_or(0, Column::len);
+    check_columns(x, y)?;
     plan.check(rows)?;
     let table = Table { x, y, rows };
     if plan.method.needs_numbers() && [x, y].iter().any(|side| !has_numbers(side)) {
@@ -272,6 +273,32 @@ fn without_ties(values: &[f32], side: u64) -> Vec<f32> {
 
 fn ksg_mean(local: &[f64]) -> f64 {
     local.iter().sum::<f64>() / local.len().max(1) as f64
+}
+
+/// Checks that there are columns on both sides, of equal length and with finite values only.
+fn check_columns(x: &[Column], y: &[Column]) -> Result<()> {
+    let fail = |problem: String| Err(Error::Columns { problem });
+    let (Some(first), Some(_)) = (x.first(), y.first()) else {
+        return fail("x and y need at least one column each".into());
+    };
+    if first.is_empty() {
+        return fail("x and y have no rows".into());
+    }
+    for column in x.iter().chain(y) {
+        if column.len() != first.len() {
+            let describe = |column: &Column| (column.name.clone(), column.len());
+            return Err(Error::UnequalColumns { columns: [describe(first), describe(column)] });
+        }
+        if let Some(row) = (0..column.len()).find(|row| column.is_missing(*row)) {
+            return fail(format!("column '{}' has no value in row {}", column.name, row + 1));
+        }
+        if let Values::Continuous(values) = &column.values
+            && let Some(row) = values.iter().position(|value| value.is_infinite())
+        {
+            return fail(format!("column '{}' is infinite in row {}", column.name, row + 1));
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether any column is continuous.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// An estimate of mutual information, its uncertainty and the evidence behind it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Estimate {
     /// The estimate: not negative, and no more than the entropy of a discrete side.
     pub mi: Nats,
@@ -36,6 +37,7 @@ pub struct Estimate {
 
 /// The results of one fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FoldFigures {
     /// The number of rows for training, validation and testing.
     pub rows: FoldRows,
@@ -62,6 +64,7 @@ pub struct FoldRows {
 
 /// The results of one critic of a fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MemberFigures {
     /// The recipe's name.
     pub recipe: String,
@@ -79,6 +82,7 @@ pub struct MemberFigures {
 
 /// The result of a recipe in the race.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RaceEntry {
     /// The recipe's name.
     pub recipe: String,
@@ -90,6 +94,7 @@ pub struct RaceEntry {
 
 /// Classical estimates of the same data, for comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Baselines {
     /// Canonical correlations of normal scores; `None` without continuous columns on both sides.
     pub gaussian_copula_nats: Option<f64>,

@@ -150,7 +150,7 @@ impl SavedModel {
         };
         let temporary =
             tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let (plan, critics) = self.to_bytes().map_err(|reason| not_writable(folder, reason))?;
+        let (plan, critics) = self.to_bytes()?;
         std::fs::write(temporary.path().join(PLAN), plan).map_err(io)?;
         std::fs::write(temporary.path().join(CRITICS), critics).map_err(io)?;
         #[cfg(unix)]
@@ -176,8 +176,10 @@ impl SavedModel {
     }
 
     /// Returns the contents of the two files.
-    pub fn to_bytes(&self) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
-        let plan = serde_json::to_vec(&self.description).map_err(|error| error.to_string())?;
+    pub fn to_bytes(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        let fail = |error: String| not_writable(Path::new(PLAN), error);
+        let plan =
+            serde_json::to_vec(&self.description).map_err(|error| fail(error.to_string()))?;
         let bytes: Vec<(String, Vec<u8>)> = self
             .members()
             .map(|(saved, member)| {
@@ -191,8 +193,8 @@ impl SavedModel {
                 Ok((name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?))
             })
             .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
-            .map_err(|error| error.to_string())?;
-        let critics = serialize(tensors, None).map_err(|error| error.to_string())?;
+            .map_err(|error| fail(error.to_string()))?;
+        let critics = serialize(tensors, None).map_err(|error| fail(error.to_string()))?;
         Ok((plan, critics))
     }
 

@@ -250,9 +250,7 @@ impl FromStr for Estimator {
             _ => {
                 let mut known: Vec<String> =
                     Divergence::TABLE.iter().map(|d| format!("{d}-dime")).collect();
-                known.extend(
-                    ["mine", "nwj", "cpc", "njee", "smile-1", "smile-inf"].map(String::from),
-                );
+                known.extend(["mine", "nwj", "cpc", "smile-1", "smile-inf"].map(String::from));
                 Err(unknown_name(Parameter::Estimator, name, known.iter().map(String::as_str)))
             }
         }

@@ -62,8 +62,8 @@ impl Distribution for DenseGaussian {
         }
     }
 
-    fn generator(&self) -> Generator {
-        Generator::Dense { rho: self.rho }
+    fn generator(&self) -> Option<Generator> {
+        Some(Generator::Dense { rho: self.rho })
     }
 
     fn mutual_information(&self) -> Nats {

@@ -76,9 +76,9 @@ impl Distribution for Gaussian {
         }
     }
 
-    fn generator(&self) -> Generator {
+    fn generator(&self) -> Option<Generator> {
         let Gaussian { pairs, rho, noise, .. } = *self;
-        Generator::Gaussian { pairs, rho, noise, scale: self.scale() }
+        Some(Generator::Gaussian { pairs, rho, noise, scale: self.scale() })
     }
 
     fn mutual_information(&self) -> Nats {

@@ -45,7 +45,9 @@ trait Distribution: Send + Sync {
     fn log_ratio(&self, x: &[f64], y: &[f64]) -> f64;
 
     /// Returns the parameters that another device needs to draw pairs.
-    fn generator(&self) -> Generator;
+    fn generator(&self) -> Option<Generator> {
+        None
+    }
 }
 
 /// The parameters of a base distribution.
@@ -317,8 +319,8 @@ impl Scenario {
 
     /// Returns what another device needs to draw pairs: the base distribution, its dimension, and
     /// the maps of x and of y.
-    pub(crate) fn generator(&self) -> (Generator, usize, &[Map], &[Map]) {
-        (self.base.generator(), self.dim, &self.x_maps, &self.y_maps)
+    pub(crate) fn generator(&self) -> Option<(Generator, usize, &[Map], &[Map])> {
+        Some((self.base.generator()?, self.dim, &self.x_maps, &self.y_maps))
     }
 
     /// Draws a table with the columns x1, x2, ... and y1, y2, ...

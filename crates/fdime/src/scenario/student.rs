@@ -73,8 +73,8 @@ impl Distribution for Student {
         }
     }
 
-    fn generator(&self) -> Generator {
-        Generator::Student { df: self.df }
+    fn generator(&self) -> Option<Generator> {
+        Some(Generator::Student { df: self.df })
     }
 
     fn mutual_information(&self) -> Nats {

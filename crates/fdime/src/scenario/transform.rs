@@ -210,16 +210,8 @@ mod tests {
 
     #[test]
     fn maps_on_the_line_are_increasing() {
-        for map in [
-            Map::Cube,
-            Map::HalfCube,
-            Map::Asinh,
-            Map::NormalCdf,
-            Map::Wiggle1,
-            Map::Wiggle2,
-            Map::Bimodal1,
-            Map::Bimodal2,
-        ] {
+        let on_the_plane = [Map::SwissRoll, Map::Spiral12, Map::Spiral23];
+        for map in Map::ALL.into_iter().filter(|map| !on_the_plane.contains(map)) {
             let values: Vec<f64> = (-30..30).map(|k| applied(map, f64::from(k) * 0.1)[0]).collect();
             assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{}", map.name());
         }

@@ -71,8 +71,8 @@ impl Distribution for Uniform {
         }
     }
 
-    fn generator(&self) -> Generator {
-        Generator::Uniform { epsilon: self.epsilon }
+    fn generator(&self) -> Option<Generator> {
+        Some(Generator::Uniform { epsilon: self.epsilon })
     }
 
     fn mutual_information(&self) -> Nats {

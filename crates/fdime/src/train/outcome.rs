@@ -42,6 +42,7 @@ pub struct CurvePoint {
 
 /// The parameters that were best on the held-out rows.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Checkpoint {
     /// The parameters.
     pub parameters: Vec<f32>,
@@ -55,6 +56,7 @@ pub struct Checkpoint {
 
 /// The result of a training.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Every step made.
     pub steps: Vec<StepRecord>,

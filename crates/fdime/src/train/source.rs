@@ -31,7 +31,7 @@ pub trait Batches {
     fn fill(&mut self, seed: u64, step: u64, batch: &mut Batch, workers: &mut Workers);
 
     /// Returns the rows that are held out from training; the parameters with the best objective on
-    /// them are kept. Returns `None` if samples are always fresh.
+    /// them are kept. Returns `None` if samples are always fresh; fewer than two rows count as none.
     fn held_out(&self) -> Option<HeldOut<'_>> {
         None
     }

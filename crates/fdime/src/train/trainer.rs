@@ -1,7 +1,7 @@
 use super::learner::Learner;
 use super::outcome::Recorder;
 use super::{
-    BatchSource, Batches, Checkpoint, CurvePoint, LearnerPlan, Observer, Outcome, Training,
+    BatchSource, Batches, Checkpoint, CurvePoint, HeldOut, LearnerPlan, Observer, Outcome, Training,
 };
 use crate::critic::{Batch, Reference};
 use crate::error::Result;
@@ -135,9 +135,8 @@ impl Validation {
         batches: &dyn Batches,
         recorder: &mut Recorder,
     ) -> Result<()> {
-        let Some(held_out) = batches.held_out().filter(|_| self.is_due(step)) else {
-            return Ok(());
-        };
+        let usable = |held_out: &HeldOut| held_out.rows.len() > 1 && self.is_due(step);
+        let Some(held_out) = batches.held_out().filter(usable) else { return Ok(()) };
         let validation = learner.held_out_value(held_out)?;
         let train = (self.count > 0).then(|| self.sum / self.count as f64);
         let point = CurvePoint { step, train, validation };

@@ -113,7 +113,7 @@ fn unsupported(plan: &GpuPlan) -> Option<String> {
 fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
     match plan.estimator.cost() {
         Cost::FDivergence(divergence) if divergence_number(divergence).is_none() => {
-            Some(format!("{} is a custom divergence", plan.estimator.name()))
+            Some(format!("{} has no kernel", plan.estimator.name()))
         }
         _ => None,
     }
@@ -138,7 +138,9 @@ fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
 fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
     let levels = plan.schedule.levels.iter().filter_map(|level| plan.scenario.at(*level).ok());
     for scenario in levels {
-        let (generator, _, x_maps, y_maps) = scenario.generator();
+        let Some((generator, _, x_maps, y_maps)) = scenario.generator() else {
+            return Some(format!("scenario {} is drawn on the CPU", plan.scenario.name));
+        };
         if matches!(generator, Generator::Student { df } if df < MIN_DEGREES_OF_FREEDOM) {
             return Some(
                 "tails of so few degrees of freedom do not fit into single precision".into(),
@@ -183,11 +185,11 @@ impl RunSpec {
             .iter()
             .map(|level| plan.scenario.at(*level))
             .collect::<Result<Vec<_>>>()?;
-        let scenario = scenarios.last().map(|scenario| scenario_spec(scenario, plan.seed));
+        let scenario = scenarios.last().and_then(|scenario| scenario_spec(scenario, plan.seed));
         Ok(RunSpec {
             scenario: scenario.unwrap_or_default(),
             objective: objective_spec(plan),
-            levels: scenarios.iter().map(level_parameters).collect(),
+            levels: scenarios.iter().filter_map(level_parameters).collect(),
         })
     }
 }
@@ -260,8 +262,8 @@ fn objective_spec(plan: &GpuPlan) -> abi::ObjectiveSpec {
     spec
 }
 
-fn scenario_spec(scenario: &Scenario, seed: u64) -> abi::ScenarioSpec {
-    let (generator, dim, x_maps, y_maps) = scenario.generator();
+fn scenario_spec(scenario: &Scenario, seed: u64) -> Option<abi::ScenarioSpec> {
+    let (generator, dim, x_maps, y_maps) = scenario.generator()?;
     let numbers = |maps: &[Map]| {
         let mut numbers = [0; MAX_MAPS];
         assert!(maps.len() <= MAX_MAPS, "{} maps", maps.len());
@@ -274,7 +276,7 @@ fn scenario_spec(scenario: &Scenario, seed: u64) -> abi::ScenarioSpec {
         Generator::Student { .. } => (2, 0),
         Generator::Dense { .. } => (3, 0),
     };
-    abi::ScenarioSpec {
+    Some(abi::ScenarioSpec {
         seed,
         base,
         dim: dim as i32,
@@ -284,16 +286,16 @@ fn scenario_spec(scenario: &Scenario, seed: u64) -> abi::ScenarioSpec {
         x_map: numbers(x_maps),
         y_map: numbers(y_maps),
         padding: 0,
-    }
+    })
 }
 
 /// Returns the distribution's parameters at one level, as `sample` (sample.cu) reads them.
-fn level_parameters(scenario: &Scenario) -> [f32; 4] {
-    let parameters = match scenario.generator().0 {
+fn level_parameters(scenario: &Scenario) -> Option<[f32; 4]> {
+    let parameters = match scenario.generator()?.0 {
         Generator::Gaussian { rho, noise, scale, .. } => [rho, noise, scale, 0.0],
         Generator::Uniform { epsilon } => [epsilon, 0.0, 0.0, 0.0],
         Generator::Student { df } => [df, 0.0, 0.0, 0.0],
         Generator::Dense { rho } => [rho.sqrt(), (1.0 - rho).sqrt(), 0.0, 0.0],
     };
-    parameters.map(|parameter| parameter as f32)
+    Some(parameters.map(|parameter| parameter as f32))
 }

@@ -8,8 +8,9 @@ pub use njee::NjeePlan;
 
 use super::HeldOut;
 use crate::critic::{Batch, CriticPlan, GradientParts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown_name};
 use crate::link::Link;
+use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::objective::{Estimator, Readout};
 use crate::pairing::Pairing;
@@ -227,7 +228,12 @@ impl FromStr for AnyEstimator {
     fn from_str(name: &str) -> Result<Self> {
         match name {
             Self::NJEE => Ok(AnyEstimator::Njee),
-            _ => name.parse().map(AnyEstimator::Critic),
+            _ => name.parse().map(AnyEstimator::Critic).map_err(|error| match error {
+                Error::UnknownName { suggestion: None, .. } => {
+                    unknown_name(Parameter::Estimator, name, [Self::NJEE])
+                }
+                error => error,
+            }),
         }
     }
 }

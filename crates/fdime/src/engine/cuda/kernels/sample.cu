@@ -47,7 +47,7 @@ __device__ inline float mapped(int map, float v) {
         case 6: return v - 0.4f * sinf(0.4f * v) + 0.17f * sinf(1.3f * v + 3.5f) + 0.02f * sinf(4.3f * v - 2.5f);
         case 7: return (float)mixture_quantile(v, 0.3, 0.0, 0.7, 5.0);
         case 8: return (float)mixture_quantile(v, 0.5, -1.0, 0.5, 3.0);
-        default: return v;
+        default: return nanf("");
     }
 }
 
@@ -64,7 +64,7 @@ __device__ inline void apply_maps(const int* maps, int count, float* row, int di
                 row[1] = t * s / 21.f;
             }
             dim = 2;
-        } else if (map >= 9) {  // spiral: rotates two components by |v|^2 / d
+        } else if (map == 9 || map == 10) {  // spiral: rotates two components by |v|^2 / d
             float square = 0.f;
             for (int k = lane; k < dim; k += 32) square += row[k] * row[k];
             for (int step = 16; step > 0; step /= 2) square += __shfl_xor_sync(~0u, square, step);
