@@ -1,4 +1,4 @@
-"""fdime beside PyTorch (eager and compiled) and JAX: the same step, interleaved, as ratios.
+"""Compares fdime with PyTorch (eager and compiled) and JAX: the same step, interleaved, as ratios.
 
 Needs a release build (`cargo build --release`) and a Python with torch and, for the JAX column,
 jax. Every round runs each contender once on each configuration; the table shows medians over the
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Configuration and the ratio to PyTorch eager that is asked for.
+# Configuration and the required ratio to PyTorch eager.
 CONFIGURATIONS = {
     "deranged-d20-n64": 3.5,
     "deranged-d20-n1024": 2.4,
@@ -29,7 +29,7 @@ CONFIGURATIONS = {
 
 
 def contenders(threads, seconds, wanted):
-    """Name -> command for a configuration."""
+    """Returns the commands for a configuration, by name."""
 
     def fdime(configuration):
         command = [ROOT / "target/release/fdime", "bench", configuration, "--json"]

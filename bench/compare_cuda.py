@@ -1,4 +1,4 @@
-"""fdime beside PyTorch on one NVIDIA GPU: four staircases of 20,000 steps, interleaved.
+"""Compares fdime with PyTorch on one NVIDIA GPU: four staircases of 20,000 steps, interleaved.
 
 fdime's seconds are those of a whole staircase, run for real: five levels, data generation included.
 PyTorch's are extrapolated: 20,000 times the measured step (and times the runs, one after the
@@ -54,7 +54,7 @@ WORKS = {
 
 
 class SplitJoint(torch.nn.Module):
-    """Joint with its first layer split: each x and each y meets its half of the weights once."""
+    """The joint critic with a split first layer: one product for each x and for each y."""
 
     def __init__(self, d):
         super().__init__()
@@ -78,7 +78,7 @@ FORMULATIONS = {
 
 
 def training_step(work, formulation, precision, capturable, device):
-    """A function that draws a batch of 2 nats, makes one step of Adam and returns the loss."""
+    """Returns a function that draws a batch of 2 nats, makes one step of Adam and returns the loss."""
     torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
     torch.manual_seed(0)
     model = FORMULATIONS[work.critic][formulation](work.d).to(device)
@@ -94,7 +94,7 @@ def training_step(work, formulation, precision, capturable, device):
             loss = model(x, y, partner)
         loss.backward()
         optimizer.step()
-        # At the end, so that a capture begins without gradients and makes them in its own memory.
+        # At the end, so that a capture starts without gradients and allocates them in its own memory.
         optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
@@ -102,7 +102,7 @@ def training_step(work, formulation, precision, capturable, device):
 
 
 def captured(step):
-    """The step as a CUDA graph: the function that replays it and then returns the loss."""
+    """Captures the step as a CUDA graph; returns a function that replays it and returns the loss."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -121,7 +121,7 @@ def captured(step):
 
 
 def block_milliseconds(step, seconds, device):
-    """Milliseconds a step, for each of a few blocks that together take about `seconds`."""
+    """Returns milliseconds per step, for each of a few blocks that together take about `seconds`."""
 
     def block(count):
         synchronize()
@@ -139,7 +139,7 @@ def block_milliseconds(step, seconds, device):
 
 
 def measure_torch(work, formulation, variant, seconds, device="cuda"):
-    """A step's time and what a staircase would take with it."""
+    """Returns the time of a step, and of a staircase of such steps."""
     gc.collect()
     torch.cuda.empty_cache()
     mode, precision = variant.split()
@@ -159,7 +159,7 @@ def measure_torch(work, formulation, variant, seconds, device="cuda"):
 
 
 def measure_fdime(work, precision):
-    """A whole staircase: its time, the process's, and the mean estimate at each level."""
+    """Runs a whole staircase; returns its time, that of the process, and the mean estimate at each level."""
     command = [ROOT / "target/release/fdime", "staircase", "--scenario", "gaussian"]
     command += ["--dim", work.d, "--critic", work.critic, "--batch", work.n]
     command += ["--pairing", "shift"] if work.critic == "deranged" else []
@@ -182,7 +182,7 @@ def measure_fdime(work, precision):
 
 
 def attempt(measure, *arguments):
-    """The measurement, or what went wrong."""
+    """Returns the measurement, or the error."""
     try:
         return measure(*arguments)
     except Exception as error:
@@ -190,7 +190,7 @@ def attempt(measure, *arguments):
 
 
 def gpu():
-    """Name and driver, as nvidia-smi gives them."""
+    """Returns the GPU's name and driver, as reported by nvidia-smi."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         run = subprocess.run(query, capture_output=True, text=True, check=True)
@@ -208,9 +208,9 @@ def seconds_cell(measurements):
 
 
 def print_table(works, precisions):
-    """One row for each formulation of PyTorch's; medians over the rounds."""
+    """Prints one row for each PyTorch version, with medians over the rounds."""
     heads = ["work", *(f"fdime {p}" for p in precisions), *(f"PyTorch {v}" for v in VARIANTS)]
-    heads += ["asked", "aim"]
+    heads += ["requirement", "goal"]
     print("| " + " | ".join(heads) + " |")
     print("|" + " --- |" * len(heads))
     for work, (fdime, pytorch) in works.items():
@@ -222,14 +222,14 @@ def print_table(works, precisions):
 
 
 def print_details(works):
-    """fdime's estimates and process times in the last round, and every error."""
+    """Prints fdime's estimates and process times in the last round, and all errors."""
     for work, (fdime, pytorch) in works.items():
         for precision, measurements in fdime.items():
             last = measurements[-1]
             if "error" in last:
                 continue
             pairs = zip(last["true_mi"], last["estimates"])
-            # A mean that is not finite comes as null.
+            # A mean that is not finite is null in JSON.
             levels = ", ".join(f"{mi:g}: {math.nan if e is None else e:.2f}" for mi, e in pairs)
             print(
                 f"{work}, fdime {precision}: process {last['process_seconds']:.2f} s, "

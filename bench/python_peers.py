@@ -1,4 +1,4 @@
-"""The Python package beside its peers: speed beside PyTorch, accuracy beside classical estimators.
+"""Compares the Python package's speed with PyTorch and its accuracy with classical estimators.
 
     python bench/python_peers.py speed --rounds 5 --json bench/results/DATE-python-speed.json
     python bench/python_peers.py accuracy --json bench/results/DATE-python-accuracy.json
@@ -30,7 +30,7 @@ import numpy as np
 
 ROWS, DIM, FOLDS = 10_000, 5, 5
 
-#: Networks to compare on: the recipe that `auto` has for unknown dependence, and the paper's critic.
+#: Networks to compare: the recipe that `auto` uses for unknown dependence, and the paper's critic.
 RECIPES = {
     "3 x 128, ELU, dropout": dict(
         hidden=[128, 128, 128], activation="elu", dropout=0.1, decay=0.05
@@ -40,7 +40,7 @@ RECIPES = {
 
 
 def plan_of(recipe):
-    """A plan that trains this one recipe on every fold."""
+    """Returns a plan that trains this recipe on every fold."""
     plan = fdime.estimate_plan(estimator="gan-dime", folds=FOLDS)
     free = next(r for r in plan["portfolio"]["recipes"] if r["name"] == "free")
     free = {**free, **recipe, "features": {**free["features"], "radial": False}}
@@ -49,7 +49,7 @@ def plan_of(recipe):
 
 
 def torch_fold(work):
-    """Trains one critic in PyTorch, as crates/fdime/src/estimate/fit.rs does, and reads its fold."""
+    """Trains a critic in PyTorch as fdime does, and returns the estimate on its fold."""
     x, y, order, fold, recipe, threads = work
     import torch
     from torch.nn import functional as F

@@ -44,7 +44,7 @@ class Deranged(torch.nn.Module):
 
 
 def all_pairs_loss(scores):
-    """The diagonal holds the joint pairs, the rest the marginal ones."""
+    """The diagonal has the joint pairs, all other elements are marginal pairs."""
     n = scores.shape[0]
     joint = scores.diagonal()
     marginal = (F.softplus(scores).sum() - F.softplus(joint).sum()) / (n * (n - 1))
