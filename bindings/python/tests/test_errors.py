@@ -289,7 +289,7 @@ INVALID = [
     (
         lambda: fdime.staircase("kl-dime", device="tpu"),
         ValueError,
-        "device: unknown device 'tpu'",
+        "device='tpu': write auto, cpu or cuda",
     ),
 ]
 

@@ -402,7 +402,7 @@ fn an_unfinished_matrix_is_continued() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(std::fs::read_to_string(&out).unwrap(), whole, "the old result is untouched");
-    assert!(refusal(&format!("{request} --resume")).contains("other columns, settings"));
+    assert!(refusal(&format!("{request} --resume")).contains("other settings"));
     let max = serde_json::to_value(plan(Effort::Max)).unwrap();
     let mut heading: serde_json::Value =
         serde_json::from_str(heading.lines().next().unwrap()).unwrap();
@@ -412,22 +412,22 @@ fn an_unfinished_matrix_is_continued() {
     let mark = first.replace(",300,", ",301,");
     let field = |k: usize| first.split(',').nth(k).unwrap();
     let done = format!(
-        "[[0,1],{{\"x\":\"x\",\"y\":\"y\",\"mi_nats\":{},\"ci_low\":{},\"ci_high\":{},\
-         \"p_value\":{},\"n_rows\":301,\"reliability\":\"{}\",\"problem\":null}}]",
+        "{{\"pair\":[0,1],\"found\":{{\"x\":\"x\",\"y\":\"y\",\"mi_nats\":{},\"ci_low\":{},\"ci_high\":{},\
+         \"p_value\":{},\"n_rows\":301,\"reliability\":\"{}\",\"problem\":null}}}}",
         field(2),
         field(3),
         field(4),
         field(5),
         field(8)
     );
-    std::fs::write(&journal, format!("{heading}\n{done}\n[[0,2],{{\"x\":\"x\",")).unwrap();
+    std::fs::write(&journal, format!("{heading}\n{done}\n{{\"pair\":[0,2],\"found\":{{\"x\":")).unwrap();
     assert!(refusal(&request).contains("--resume"));
     stdout(&format!("{request} --resume"));
     let continued = std::fs::read_to_string(&out).unwrap();
     assert_eq!(continued, whole.replace(first, &mark), "the finished pair was not run again");
     assert!(!journal.exists());
     std::fs::write(&journal, "{}\n").unwrap();
-    assert!(refusal(&format!("{request} --resume")).contains("other columns, settings"));
+    assert!(refusal(&format!("{request} --resume")).contains("other settings"));
 }
 
 fn plan(effort: Effort) -> EstimatePlan {

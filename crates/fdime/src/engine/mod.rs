@@ -8,7 +8,7 @@ mod gpu;
 pub use cpu::CpuEngine;
 pub use cuda::{CudaEngine, Precision};
 
-use crate::error::{Error, Result, invalid, unknown_name};
+use crate::error::{Error, Result, invalid};
 use crate::message::Parameter;
 use crate::nn::Activation;
 use crate::train::{BatchSource, Observers, Outcome, RunPlan, Staircase, Trace, Training};
@@ -157,8 +157,9 @@ impl FromStr for DeviceChoice {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        DeviceChoice::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| {
-            unknown_name(Parameter::Device, name, DeviceChoice::ALL.map(DeviceChoice::name))
-        })
+        DeviceChoice::ALL
+            .into_iter()
+            .find(|choice| choice.name() == name)
+            .ok_or_else(|| invalid(Parameter::Device, name, "write auto, cpu or cuda"))
     }
 }
