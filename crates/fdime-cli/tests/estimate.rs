@@ -420,7 +420,8 @@ fn an_unfinished_matrix_is_continued() {
         field(5),
         field(8)
     );
-    std::fs::write(&journal, format!("{heading}\n{done}\n{{\"pair\":[0,2],\"found\":{{\"x\":")).unwrap();
+    std::fs::write(&journal, format!("{heading}\n{done}\n{{\"pair\":[0,2],\"found\":{{\"x\":"))
+        .unwrap();
     assert!(refusal(&request).contains("--resume"));
     stdout(&format!("{request} --resume"));
     let continued = std::fs::read_to_string(&out).unwrap();

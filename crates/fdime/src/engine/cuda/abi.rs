@@ -31,9 +31,10 @@ macro_rules! shared {
                 checks += &check(&format!("sizeof({})", stringify!($name)), size);
                 $(
                     if stringify!($field) != "padding" {
-                        let field = concat!(stringify!($name), ", ", stringify!($field));
+                        // What `offsetof` stands for in every version of NVRTC.
+                        let field = concat!(stringify!($name), "*)0)->", stringify!($field));
                         let offset = offset_of!($name, $field);
-                        checks += &check(&format!("__builtin_offsetof({field})"), offset);
+                        checks += &check(&format!("__INTADDR__(&((({field}))"), offset);
                     }
                 )*
             )*
