@@ -37,10 +37,8 @@ pub fn write_npz(path: &Path, arrays: &[(&str, &[f64], usize)]) -> Result<()> {
 /// Fails: this build cannot write NPZ files.
 #[cfg(not(feature = "npz"))]
 pub fn write_npz(path: &Path, _arrays: &[(&str, &[f64], usize)]) -> Result<()> {
-    Err(crate::error::Error::Write {
-        path: path.display().to_string(),
-        reason: "this build cannot write NPZ files; build it with the feature `npz`".into(),
-    })
+    let reason = "this build cannot write NPZ files; build it with the feature `npz`";
+    Err(crate::error::not_writable(path, reason))
 }
 
 fn write_array(file: &mut impl Write, values: &[f64], columns: usize) -> std::io::Result<()> {
