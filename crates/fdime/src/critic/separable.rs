@@ -58,6 +58,17 @@ fn score_rows(n: usize) -> usize {
     ((1 << 16) / n).clamp(8, 128)
 }
 
+impl BlockState {
+    fn new(rows: &Range<usize>, embedding: usize, y_gradients: usize) -> Self {
+        BlockState {
+            value: 0.0,
+            rows: rows.clone(),
+            x_gradient: vec![0.0; rows.len() * embedding],
+            y_gradient: vec![0.0; y_gradients],
+        }
+    }
+}
+
 impl Separable {
     pub(super) fn new(
         plan: &CriticPlan,
@@ -90,15 +101,10 @@ impl Separable {
                 false => ScoreBlock::paired(rows),
             })
             .collect();
-        let block_states = groups
-            .iter()
-            .map(|rows| BlockState {
-                value: 0.0,
-                rows: rows.clone(),
-                x_gradient: vec![0.0; rows.len() * embedding],
-                y_gradient: vec![0.0; if all_pairs { n * embedding } else { 2 * rows.len() }],
-            })
-            .collect();
+        let y_gradients =
+            |rows: &Range<usize>| if all_pairs { n * embedding } else { 2 * rows.len() };
+        let block_states =
+            groups.iter().map(|rows| BlockState::new(rows, embedding, y_gradients(rows))).collect();
         Separable {
             parameters,
             towers,

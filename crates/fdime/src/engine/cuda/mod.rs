@@ -119,6 +119,7 @@ impl CudaEngine {
 
     /// Executes one step on a batch of the plan's sizes, from the plan's initial parameters. Tests
     /// compare it with the CPU.
+    #[doc(hidden)]
     pub fn pass(&self, plan: &RunPlan, batch: &Batch) -> Result<Pass> {
         plan.check()?;
         let plan = &GpuPlan::new(&plan.task(&plan.staircase()?)).map_err(device_error)?;
