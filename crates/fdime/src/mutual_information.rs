@@ -135,7 +135,8 @@ impl<'a> MutualInformation<'a> {
 
     /// Estimates with an engine. See [`run`](Self::run).
     pub fn run_on(&self, engine: &dyn Engine) -> Result<Estimate> {
-        if let Some(column) = self.x.iter().chain(&self.y).find(|column| column.is_constant()) {
+        let is_constant = |column: &&Column| !column.is_empty() && column.is_constant();
+        if let Some(column) = self.x.iter().chain(&self.y).find(is_constant) {
             let problem = format!("column '{}' has the same value in every row", column.name);
             return Err(Error::Columns { problem });
         }
