@@ -111,6 +111,8 @@ parameters! {
     Seconds = "seconds",
     /// The number of pixels on each side of an image.
     Side = "side",
+    /// The suite of tasks.
+    Suite = "suite",
     /// The view of an image.
     View = "view",
     /// The columns of x.

@@ -37,7 +37,7 @@ impl DenseGaussian {
                 bisect((0.0, MAX_RHO), 200, arithmetic_mean, is_below).1
             }
             Level::Mi(_) => return Err(level.out_of_range("between 0 and about 10 nats here")),
-            Level::Epsilon(_) | Level::Df(_) => {
+            _ => {
                 return Err(level.unsupported("dense-gaussian", "MI (nats) or rho"));
             }
         };

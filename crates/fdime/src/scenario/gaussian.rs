@@ -45,7 +45,7 @@ impl Gaussian {
             Level::Rho(_) => {
                 return Err(level.out_of_range("rho must lie strictly between -1 and 1"));
             }
-            Level::Epsilon(_) | Level::Df(_) => {
+            _ => {
                 return Err(level.unsupported("gaussian", "MI (nats) or rho"));
             }
         };

@@ -17,7 +17,16 @@ pub enum Level {
     Epsilon(f64),
     /// The degrees of freedom (Student).
     Df(f64),
+    /// The number of components (mixtures).
+    Components(f64),
+    /// The distance of the components (mixtures).
+    Distance(f64),
+    /// The fraction of samples whose x and y are independent (mixtures).
+    Inliers(f64),
 }
+
+/// The names of the kinds of levels.
+const KINDS: [&str; 7] = ["mi", "rho", "eps", "df", "components", "distance", "inliers"];
 
 impl Level {
     fn kind(self) -> &'static str {
@@ -26,6 +35,9 @@ impl Level {
             Level::Rho(_) => "rho",
             Level::Epsilon(_) => "eps",
             Level::Df(_) => "df",
+            Level::Components(_) => "components",
+            Level::Distance(_) => "distance",
+            Level::Inliers(_) => "inliers",
         }
     }
 
@@ -35,13 +47,22 @@ impl Level {
             "rho" => Ok(Level::Rho(value)),
             "eps" => Ok(Level::Epsilon(value)),
             "df" => Ok(Level::Df(value)),
-            _ => Err(unknown_name(Parameter::LevelKind, kind, ["mi", "rho", "eps", "df"])),
+            "components" => Ok(Level::Components(value)),
+            "distance" => Ok(Level::Distance(value)),
+            "inliers" => Ok(Level::Inliers(value)),
+            _ => Err(unknown_name(Parameter::LevelKind, kind, KINDS)),
         }
     }
 
     fn value(self) -> f64 {
         match self {
-            Level::Mi(v) | Level::Rho(v) | Level::Epsilon(v) | Level::Df(v) => v,
+            Level::Mi(v)
+            | Level::Rho(v)
+            | Level::Epsilon(v)
+            | Level::Df(v)
+            | Level::Components(v)
+            | Level::Distance(v)
+            | Level::Inliers(v) => v,
         }
     }
 
@@ -137,7 +158,9 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for level in [Level::Mi(2.5), Level::Rho(-0.5), Level::Epsilon(0.05), Level::Df(3.0)] {
+        for kind in KINDS {
+            let level = Level::new(kind, -0.05).unwrap();
+            assert_eq!(level.to_string(), format!("{kind}=-0.05"));
             assert_eq!(level.to_string().parse::<Level>().unwrap(), level);
         }
     }

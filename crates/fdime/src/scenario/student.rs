@@ -53,7 +53,7 @@ impl Student {
                     level.out_of_range("mutual information must be finite and positive here")
                 );
             }
-            Level::Rho(_) | Level::Epsilon(_) => {
+            _ => {
                 return Err(level.unsupported("student", "MI (nats) or df"));
             }
         };

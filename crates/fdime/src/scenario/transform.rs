@@ -18,7 +18,7 @@ pub enum Side {
     Both,
 }
 
-/// A map. All but the Swiss roll and the spirals act on each component separately.
+/// A map. All but the Swiss roll, the spirals and the wave act on each component separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Map {
@@ -45,11 +45,13 @@ pub enum Map {
     Spiral12,
     /// Rotates components 2 and 3 by the angle |v|^2 / d
     Spiral23,
+    /// ((v_1 + 5 sin 3 v_2)/10 - .8, v_2/2) in components 1 and 2
+    Wave,
 }
 
 impl Map {
     /// All maps.
-    pub const ALL: [Map; 11] = [
+    pub const ALL: [Map; 12] = [
         Map::Cube,
         Map::HalfCube,
         Map::Asinh,
@@ -61,6 +63,7 @@ impl Map {
         Map::Bimodal2,
         Map::Spiral12,
         Map::Spiral23,
+        Map::Wave,
     ];
 
     /// Returns the name used in plans.
@@ -77,6 +80,7 @@ impl Map {
             Map::Bimodal2 => "bimodal-2",
             Map::Spiral12 => "spiral-12",
             Map::Spiral23 => "spiral-23",
+            Map::Wave => "wave",
         }
     }
 
@@ -99,6 +103,11 @@ impl Map {
             Map::Bimodal2 => |v: f64| mixture_quantile(v, [(0.5, -1.0), (0.5, 3.0)]),
             Map::Spiral12 => return spiral(row, 0),
             Map::Spiral23 => return spiral(row, 1),
+            Map::Wave => {
+                row[0] = 0.1 * (row[0] + 5.0 * (3.0 * row[1]).sin()) - 0.8;
+                row[1] *= 0.5;
+                return;
+            }
             Map::SwissRoll => {
                 let t = 1.5 * std::f64::consts::PI * (1.0 + 2.0 * row[0]);
                 row.clear();
@@ -145,7 +154,7 @@ fn spiral(row: &mut [f64], first: usize) {
 pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
     for map in maps {
         let needed = match map {
-            Map::Spiral12 => 2,
+            Map::Spiral12 | Map::Wave => 2,
             Map::Spiral23 => 3,
             _ => 1,
         };
@@ -154,8 +163,7 @@ pub(super) fn mapped_dim(maps: &[Map], mut dim: usize) -> Result<usize> {
                 parameter: Parameter::Dim,
                 value: dim.to_string(),
                 other: format!("map {}", map.name()).into(),
-                reason: format!("it rotates components of a plane; use dim {needed} or more")
-                    .into(),
+                reason: format!("it moves components of a plane; use dim {needed} or more").into(),
             });
         }
         if *map == Map::SwissRoll {
@@ -210,11 +218,22 @@ mod tests {
 
     #[test]
     fn maps_on_the_line_are_increasing() {
-        let on_the_plane = [Map::SwissRoll, Map::Spiral12, Map::Spiral23];
+        let on_the_plane = [Map::SwissRoll, Map::Spiral12, Map::Spiral23, Map::Wave];
         for map in Map::ALL.into_iter().filter(|map| !on_the_plane.contains(map)) {
             let values: Vec<f64> = (-30..30).map(|k| applied(map, f64::from(k) * 0.1)[0]).collect();
             assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{}", map.name());
         }
+    }
+
+    /// v_2 is known from the second component, and then v_1 from the first.
+    #[test]
+    fn the_wave_shifts_the_first_component_by_a_function_of_the_second() {
+        let mut row = vec![2.0, 0.7, 4.0];
+        Map::Wave.apply(&mut row);
+        assert_eq!(row[1..], [0.35, 4.0]);
+        let first = 10.0 * (row[0] + 0.8) - 5.0 * (6.0 * row[1]).sin();
+        assert!((first - 2.0).abs() < 1e-12);
+        assert!(mapped_dim(&[Map::Wave], 1).unwrap_err().to_string().contains("dim 2 or more"));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Uniform {
                     "mutual information must lie between 2.5e-7 and 14 nats per dimension here",
                 ));
             }
-            Level::Rho(_) | Level::Df(_) => {
+            _ => {
                 return Err(level.unsupported("uniform", "MI (nats) or eps"));
             }
         };

@@ -146,6 +146,9 @@ fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
                 "tails of so few degrees of freedom do not fit into single precision".into(),
             );
         }
+        if x_maps.iter().chain(y_maps).any(|map| map_number(*map).is_none()) {
+            return Some(format!("scenario {} is mapped on the CPU", plan.scenario.name));
+        }
         if x_maps.len().max(y_maps.len()) > MAX_MAPS {
             return Some(format!("scenario {} has more than {MAX_MAPS} maps", plan.scenario.name));
         }
@@ -211,9 +214,9 @@ fn divergence_number(divergence: &Divergence) -> Option<i32> {
     })
 }
 
-/// Returns a map's case in `apply_maps` and `mapped` (sample.cu).
-fn map_number(map: Map) -> i32 {
-    match map {
+/// Returns a map's case in `apply_maps` and `mapped` (sample.cu), or `None` for one without a case.
+fn map_number(map: Map) -> Option<i32> {
+    Some(match map {
         Map::Cube => 0,
         Map::HalfCube => 1,
         Map::Asinh => 2,
@@ -225,7 +228,8 @@ fn map_number(map: Map) -> i32 {
         Map::Bimodal2 => 8,
         Map::Spiral12 => 9,
         Map::Spiral23 => 10,
-    }
+        Map::Wave => return None,
+    })
 }
 
 fn objective_spec(plan: &GpuPlan) -> abi::ObjectiveSpec {
@@ -267,7 +271,9 @@ fn scenario_spec(scenario: &Scenario, seed: u64) -> Option<abi::ScenarioSpec> {
     let numbers = |maps: &[Map]| {
         let mut numbers = [0; MAX_MAPS];
         assert!(maps.len() <= MAX_MAPS, "{} maps", maps.len());
-        numbers.iter_mut().zip(maps).for_each(|(number, map)| *number = map_number(*map));
+        // `unsupported` refuses those without a number.
+        let known = |map: &Map| map_number(*map).unwrap_or_default();
+        numbers.iter_mut().zip(maps).for_each(|(number, map)| *number = known(map));
         numbers
     };
     let (base, pairs) = match generator {
