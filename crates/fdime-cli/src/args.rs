@@ -58,6 +58,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         fdime suite bmi\n  \
         fdime suite bmi --tasks 'student*' --effort max\n  \
+        fdime suite bmi2 --tasks 'concentric*'\n  \
         fdime suite bmi -n 2000 --estimator ksg --json > ksg.json")]
     Suite(Suite),
     /// List estimators, divergences, critics, pairings, scenarios and their options
@@ -179,7 +180,7 @@ pub struct Sample {
     /// The dimension of x and of y
     #[arg(long, default_value_t = 1)]
     pub dim: usize,
-    /// The dependence: MI in nats, or rho=R, eps=E, df=V
+    /// The dependence: MI in nats, or rho=R, eps=E, df=V, ... (see `fdime list scenarios`)
     #[arg(long, default_value = "1", allow_hyphen_values = true, value_parser = values::level)]
     pub level: Level,
     /// The number of rows
@@ -417,7 +418,7 @@ pub struct Matrix {
 
 #[derive(Args)]
 pub struct Suite {
-    /// The suite: bmi, 40 tasks of Czyz et al. (2023)
+    /// The suite: bmi, 40 tasks of Czyz et al. (2023), or bmi2, 13 mixtures of Czyz et al. (2025)
     pub suite: String,
     /// Samples of each task
     #[arg(short = 'n', long = "rows", default_value_t = 10_000)]

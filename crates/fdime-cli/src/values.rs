@@ -102,7 +102,7 @@ pub fn levels(text: &str) -> Result<CommaSeparated<Level>, Refusal> {
 /// Returns the level of a sample.
 pub fn level(text: &str) -> Result<Level, Refusal> {
     text.parse().map_err(|_| {
-        Refusal(format!("--level '{text}': write a number (nats), rho=R, eps=E or df=V"))
+        Refusal(format!("--level '{text}': write a number (nats), or KIND=VALUE such as rho=.5"))
     })
 }
 

@@ -457,7 +457,10 @@ fn the_suite_reports_its_errors() {
     let text = stdout("suite bmi --tasks normal-1x1 -n 500 --estimator copula");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     assert!(refusal("suite bmi --tasks nothing").contains("no task"));
-    assert!(refusal("suite other").contains("bmi"));
+    let report = json("suite bmi2 --tasks galaxy* -n 500 --estimator copula --json");
+    let truth = report["results"][0]["true_mi"].as_f64().unwrap();
+    assert!((truth - 0.4943).abs() < 1e-4, "{truth}");
+    assert!(refusal("suite other").contains("SUITE other: the suites are bmi and bmi2"));
     assert!(refusal("suite bmi -n 10").contains("too few"));
 }
 

@@ -1,13 +1,17 @@
 use super::{Watch, print_json};
 use crate::args::Suite;
 use crate::failure::{Failure, Outcome};
+use crate::flags::Flags;
 use fdime::data::glob_matches;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
 use fdime::random::{Purpose, stream};
-use fdime::{CpuEngine, SuiteTask, bmi_suite};
+use fdime::{CpuEngine, Parameter, SuiteTask, suite_named};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
+
+/// The flags of this command, which takes the suite as an argument.
+const FLAGS: Flags = Flags { renamed: &[(Parameter::Suite, "SUITE")] };
 
 /// The result of a task.
 #[derive(Serialize)]
@@ -97,12 +101,9 @@ struct Report {
 }
 
 pub fn run(args: &Suite) -> Outcome {
-    if args.suite != "bmi" {
-        return Err(Failure::Usage(format!("SUITE {}: there is one suite, bmi", args.suite)));
-    }
+    let mut tasks = suite_named(&args.suite).map_err(|error| Failure::new(error, &FLAGS))?;
     let plan = args.estimation.plan(Effort::Default);
     plan.check(args.rows)?;
-    let mut tasks = bmi_suite()?;
     if let Some(glob) = &args.tasks {
         tasks.retain(|task| glob_matches(glob, &task.name));
         if tasks.is_empty() {
