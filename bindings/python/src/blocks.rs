@@ -10,7 +10,7 @@ use fdime::random::{Purpose, stream};
 use fdime::scores::{PairCounts, ScoreBlock, Scores};
 use fdime::{
     AnyEstimator, Divergence as LibraryDivergence, Error, Estimator, Level, Message, PairSource,
-    Pairing, Parameter, Scenario as LibraryScenario, ScenarioPlan, bmi_suite,
+    Pairing, Parameter, Scenario as LibraryScenario, ScenarioPlan, suite_named,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -305,10 +305,10 @@ impl Scenario {
     }
 }
 
-/// Returns the name, scenario, dimension and level of the 40 tasks of the benchmark.
+/// Returns the name, scenario, dimension and level of the tasks of a suite.
 #[pyfunction]
-pub fn suite() -> PyResult<Vec<(String, String, usize, String)>> {
-    let tasks = bmi_suite().map_err(exception)?;
+pub fn suite(name: &str) -> PyResult<Vec<(String, String, usize, String)>> {
+    let tasks = suite_named(name).map_err(exception)?;
     Ok(tasks
         .into_iter()
         .map(|task| (task.name, task.plan.name.to_string(), task.plan.dim, task.level.to_string()))

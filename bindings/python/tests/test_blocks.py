@@ -145,6 +145,7 @@ def test_scenarios_have_the_stated_mutual_information(command, tmp_path):
         ("gaussian", 3, 2.0),
         ("student", 2, "df=2"),
         ("uniform", 1, "eps=0.3"),
+        ("concentric", 3, "components=5"),
         ("swiss-roll", 1, 0.8),
     ]:
         scenario = fdime.Scenario(name, dim=dim, level=level)
@@ -175,11 +176,14 @@ def test_scenarios_have_the_stated_mutual_information(command, tmp_path):
         assert np.array_equal(drawn["x"], x[:50]) and np.array_equal(drawn["y"], y[:50])
 
 
-def test_the_benchmark_has_forty_tasks():
+def test_the_benchmark_has_two_suites():
     tasks = fdime.benchmark()
     assert len(tasks) == 40
     assert tasks["additive-noise-0.1-1x1"].mutual_information == pytest.approx(1.7094, abs=1e-4)
     assert pickle.loads(pickle.dumps(tasks["student-df2-3x3"])).dims == (3, 3)
+    mixtures = fdime.benchmark("bmi2")
+    assert len(mixtures) == 13
+    assert mixtures["concentric-5-25x1"].dims == (25, 1)
 
 
 SMALL = dict(

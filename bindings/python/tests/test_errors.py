@@ -252,6 +252,11 @@ INVALID = [
         "scenario: unknown scenario 'gausian'; did you mean 'gaussian'",
     ),
     (
+        lambda: fdime.benchmark("other"),
+        ValueError,
+        "suite='other': the suites are bmi and bmi2",
+    ),
+    (
         lambda: fdime.Scenario("gaussian", level="df=3"),
         ValueError,
         "levels='df=3' does not go with scenario",

@@ -262,9 +262,10 @@ class Scenario:
         A scenario, optionally followed by maps: ``gaussian``, ``student``, ``swiss-roll``,
         ``gaussian+half-cube+y:asinh``; :func:`names` lists them.
     dim
-        The dimension of x and of y before any map.
+        The dimension of x before any map, and of y unless the scenario has y on a line.
     level
-        The strength of the dependence: nats, or a text such as ``"rho=0.8"``, ``"eps=0.1"`` or ``"df=2"``.
+        The strength of the dependence: nats, or a text such as ``"rho=0.8"``, ``"eps=0.1"`` or ``"df=2"``;
+        :func:`names` shows the kinds that a scenario takes.
 
     Examples
     --------
@@ -323,15 +324,27 @@ def level_text(level: float | str) -> str:
         raise TypeError(f"level={level!r}: give nats, or a text such as 'rho=0.8'") from None
 
 
-def benchmark() -> dict[str, Scenario]:
-    """Return the 40 tasks of the benchmark of Czyż et al. (Beyond Normal, NeurIPS 2023) by name.
+def benchmark(suite: str = "bmi") -> dict[str, Scenario]:
+    """Return the tasks of the benchmark of Czyż et al. by name.
 
-    ``fdime suite bmi`` runs the same tasks.
+    ``fdime suite bmi`` and ``fdime suite bmi2`` run the same tasks.
 
+    Parameters
+    ----------
+    suite
+        ``bmi``, the 40 tasks of *Beyond Normal* (NeurIPS 2023), or ``bmi2``, the 13 mixtures of
+        *On the Properties and Estimation of Pointwise Mutual Information Profiles* (TMLR 2025).
+
+    Examples
+    --------
     >>> tasks = benchmark()
     >>> len(tasks), round(tasks["student-df2-3x3"].mutual_information, 3)
     (40, 0.291)
+    >>> tasks = benchmark("bmi2")
+    >>> len(tasks), round(tasks["galaxy-2x1"].mutual_information, 3)
+    (13, 0.494)
     """
     return {
-        task: Scenario(name, dim=dim, level=level) for task, name, dim, level in _native.suite()
+        task: Scenario(name, dim=dim, level=level)
+        for task, name, dim, level in _native.suite(suite)
     }
