@@ -89,7 +89,7 @@ impl Objective for JointHalf {
     fn joint(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         self.0.joint(row, scores, gradient)
     }
-    fn marginal(&self, _row: usize, _scores: &[f32], gradient: &mut [f32]) -> f64 {
+    fn marginal(&self, _row: usize, _column: usize, _scores: &[f32], gradient: &mut [f32]) -> f64 {
         gradient.fill(0.0);
         0.0
     }

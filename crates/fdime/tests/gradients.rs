@@ -65,8 +65,9 @@ fn objective_gradients() {
         for link in Link::ALL {
             let estimator = estimator.clone().with_link(link);
             for block in [&all_pairs, &paired] {
-                if *estimator.cost() == Cost::InfoNce && matches!(block, ScoreBlock::Paired { .. })
-                {
+                let all_pairs_only =
+                    matches!(estimator.cost(), Cost::InfoNce | Cost::SymmetricInfoNce);
+                if all_pairs_only && matches!(block, ScoreBlock::Paired { .. }) {
                     continue;
                 }
                 check_score_gradients(&estimator, block);
@@ -107,7 +108,9 @@ fn check_score_gradients(estimator: &Estimator, block: &ScoreBlock) {
                 }
             }
             fdime::scores::PairKind::Marginal => {
-                fast_value += objective.marginal(row, run, &mut gradient);
+                // The run to the left of the diagonal starts at column 0.
+                let column = if position[row] == 0 && row > 0 { 0 } else { row + 1 };
+                fast_value += objective.marginal(row, column, run, &mut gradient);
                 for (k, g) in gradient.iter().enumerate() {
                     let paired = matches!(block, ScoreBlock::Paired { .. });
                     let row = if paired { row + k } else { row };

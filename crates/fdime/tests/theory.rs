@@ -83,7 +83,7 @@ fn paired_value(divergence: &Divergence, joint: &[f32], marginal: &[f32]) -> f64
     let estimator = Estimator::f_dime(divergence.clone()).with_link(Link::Identity);
     let objective = estimator.objective(counts);
     let mut unused = vec![0.0; joint.len()];
-    objective.joint(0, joint, &mut unused) + objective.marginal(0, marginal, &mut unused)
+    objective.joint(0, joint, &mut unused) + objective.marginal(0, 0, marginal, &mut unused)
 }
 
 proptest! {

@@ -177,7 +177,7 @@ impl Evaluation<'_> {
             let Some(objective) = self.objective else { continue };
             let (joint_gradient, marginal_gradient) = scratch.gradient[..count].split_at_mut(half);
             value += objective.joint(start, &joint[local.clone()], joint_gradient)
-                + objective.marginal(start, &marginal[local], marginal_gradient);
+                + objective.marginal(start, 0, &marginal[local], marginal_gradient);
             self.backward(count, write, gradient, scratch);
             write = Write::Add;
         }

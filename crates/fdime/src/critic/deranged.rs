@@ -51,7 +51,7 @@ impl GroupEvaluator for Deranged {
             let (joint_gradient, marginal_gradient) =
                 network.gradient[..2 * count].split_at_mut(count);
             value += objective.joint(start, joint_scores, joint_gradient)
-                + objective.marginal(start, marginal_scores, marginal_gradient);
+                + objective.marginal(start, 0, marginal_scores, marginal_gradient);
             mlp.backward(transposed, 0, 2 * count, write, gradient, network);
             write = Write::Add;
         }

@@ -50,6 +50,16 @@ pub struct Inputs {
     pub reference: Reference,
 }
 
+impl Inputs {
+    fn x_row(&self, i: u32) -> &[f32] {
+        &self.x[i as usize * self.dims.0..][..self.dims.0]
+    }
+
+    fn y_row(&self, j: u32) -> &[f32] {
+        &self.y[j as usize * self.dims.1..][..self.dims.1]
+    }
+}
+
 /// A reference log ratio in the form of an inner product, r(x, y) = u(x) . v(y), with `width`
 /// numbers for every row of x and of y. A width of 0 means no reference.
 #[derive(Clone, Debug, Default)]
@@ -239,7 +249,8 @@ pub struct CriticPlan {
     /// The number of outputs of each of the separable critic's networks.
     #[serde(default = "default_embedding")]
     pub embedding: usize,
-    /// The share of hidden activations dropped during training; only for the deranged critic.
+    /// The share of hidden activations dropped during training; only for the deranged and the
+    /// separable critic.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropout: f64,
     /// Initial weights are uniform in +- this / sqrt(inputs). 1 is PyTorch's default; sqrt(6) is
@@ -254,7 +265,7 @@ pub struct CriticPlan {
     #[serde(default = "one_part", skip_serializing_if = "is_one_part")]
     pub parts: usize,
     /// Whether the last layer starts at zero, so that the initial score of every pair is its
-    /// reference. Only for the joint and the deranged critic.
+    /// reference. The separable critic's network of y starts there. Not for the conv critic.
     #[serde(default, skip_serializing_if = "is_false")]
     pub zero_output: bool,
 }
@@ -349,20 +360,20 @@ impl CriticPlan {
         if !(0.0..=0.9).contains(&self.dropout) {
             return Err(invalid(Parameter::Dropout, self.dropout, "between 0 and 0.9"));
         }
-        if self.dropout > 0.0 && self.kind != CriticKind::Deranged {
+        if self.dropout > 0.0 && matches!(self.kind, CriticKind::Joint | CriticKind::Conv) {
             return Err(Error::Incompatible {
                 parameter: Parameter::Dropout,
                 value: self.dropout.to_string(),
                 other: format!("critic {}", self.kind).into(),
-                reason: "only the deranged critic has dropout".into(),
+                reason: "only the deranged and the separable critic have dropout".into(),
             });
         }
-        if self.zero_output && !matches!(self.kind, CriticKind::Joint | CriticKind::Deranged) {
+        if self.zero_output && self.kind == CriticKind::Conv {
             return Err(Error::Incompatible {
                 parameter: Parameter::ZeroOutput,
                 value: "true".into(),
                 other: format!("critic {}", self.kind).into(),
-                reason: "only the joint and the deranged critic have a single output layer".into(),
+                reason: "its last layer cannot start at zero; use another critic".into(),
             });
         }
         Ok(())
@@ -450,7 +461,8 @@ impl CriticPlan {
             }
         };
         if self.zero_output {
-            let output = self.hidden.last().map_or(0, |width| width + 1);
+            let outputs = if self.kind == CriticKind::Separable { self.embedding } else { 1 };
+            let output = self.hidden.last().map_or(0, |width| (width + 1) * outputs);
             let (parameters, _) = critic.parameters_and_gradient();
             let start = parameters.len() - output;
             parameters[start..].fill(0.0);
@@ -495,13 +507,13 @@ fn all_pairs_gradient(
     gradient: &mut [f32],
 ) -> f64 {
     let Some(diagonal) = row.checked_sub(first_column).filter(|d| *d < scores.len()) else {
-        return objective.marginal(row, scores, gradient);
+        return objective.marginal(row, first_column, scores, gradient);
     };
     let (before, rest) = gradient.split_at_mut(diagonal);
     let (joint, after) = rest.split_at_mut(1);
-    objective.marginal(row, &scores[..diagonal], before)
+    objective.marginal(row, first_column, &scores[..diagonal], before)
         + objective.joint(row, &scores[diagonal..=diagonal], joint)
-        + objective.marginal(row, &scores[diagonal + 1..], after)
+        + objective.marginal(row, row + 1, &scores[diagonal + 1..], after)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The separable critic: score(x, y) = g(x) . h(y), where g and h are networks.
 
-use super::{Batch, Critic, CriticPlan, GradientParts, all_pairs_gradient, groups};
+use super::{Batch, Critic, CriticPlan, GradientParts, Reference, all_pairs_gradient, groups};
 use crate::nn::matrix::{Matrix, Write, multiply};
 use crate::nn::{Mlp, MlpScratch, Part, Transposed, dot};
 use crate::objective::Objective;
@@ -8,7 +8,15 @@ use crate::pairing::Pairing;
 use crate::parallel::Workers;
 use crate::random::Rng;
 use crate::scores::{ScoreBlock, Scores};
+use rand::Rng as _;
 use std::ops::Range;
+
+/// Returns the networks g and h.
+pub(super) fn networks(plan: &CriticPlan, (x_dim, y_dim): (usize, usize)) -> [Mlp; 2] {
+    [x_dim, y_dim].map(|inputs| {
+        Mlp::new(inputs, &plan.hidden, plan.embedding, plan.activation).with_dropout(plan.dropout)
+    })
+}
 
 pub(super) struct Separable {
     g: Mlp,
@@ -25,6 +33,8 @@ pub(super) struct Separable {
     block_states: Vec<BlockState>,
     scratch: Vec<Scratch>,
     passes: u64,
+    /// The seed of dropout.
+    noise: u64,
     all_pairs: bool,
 }
 
@@ -79,12 +89,12 @@ impl Separable {
         threads: usize,
     ) -> Self {
         let embedding = plan.embedding;
-        let g = Mlp::new(x_dim, &plan.hidden, embedding, plan.activation);
-        let h = Mlp::new(y_dim, &plan.hidden, embedding, plan.activation);
+        let [g, h] = networks(plan, (x_dim, y_dim));
         let mut parameters = vec![0.0; g.parameter_count() + h.parameter_count()];
         let (g_parameters, h_parameters) = parameters.split_at_mut(g.parameter_count());
         g.initialise(g_parameters, plan.initial_scale as f32, rng);
         h.initialise(h_parameters, plan.initial_scale as f32, rng);
+        let noise = rng.next_u64();
         let all_pairs = pairing == Pairing::AllPairs;
         let groups = groups(n, 2);
         let (mut towers, mut parts) = (Vec::new(), Vec::new());
@@ -122,6 +132,7 @@ impl Separable {
                 })
                 .collect(),
             passes: 0,
+            noise,
             g,
             h,
             all_pairs,
@@ -130,14 +141,15 @@ impl Separable {
 
     /// Computes g(x) and h(y) of all rows.
     fn embed(&mut self, batch: &Batch, workers: &mut Workers) {
-        let Separable { g, h, parameters, towers, parts, scratch, .. } = self;
+        let Separable { g, h, parameters, towers, parts, scratch, passes, noise, .. } = self;
         let half = towers.len() / 2;
         workers.for_each(towers, parts, scratch, |index, tower, part, _| {
             let (mlp, data) = if index < half { (&*g, &batch.x) } else { (&*h, &batch.y) };
             let (rows, width) = (tower.rows.clone(), mlp.width(0));
             let input = &data[rows.start * width..rows.end * width];
             tower.network.activations[0].copy_from_slice(input);
-            mlp.forward(&parameters[part.offset..], 0, rows.len(), None, &mut tower.network);
+            let noise = Some(noise.wrapping_add(*passes) ^ ((index as u64) << 40));
+            mlp.forward(&parameters[part.offset..], 0, rows.len(), noise, &mut tower.network);
         });
         let embedding = g.width(g.layers());
         for (index, tower) in towers.iter().enumerate() {
@@ -150,12 +162,8 @@ impl Separable {
     /// Computes the scores; with an objective, also its value and the gradients of g(x) and h(y).
     fn score(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
         let Separable { g, x_embedding, y_embedding, blocks, block_states, scratch, .. } = self;
-        let pass = ScorePass {
-            embedding: g.width(g.layers()),
-            x: x_embedding,
-            y: y_embedding,
-            partner: &batch.partner,
-        };
+        let pass =
+            ScorePass { embedding: g.width(g.layers()), x: x_embedding, y: y_embedding, batch };
         workers.for_each(blocks, block_states, scratch, |_, block, state, scratch| match block {
             ScoreBlock::AllPairs { n, matrix, .. } => {
                 pass.all_pairs(*n, objective, matrix, state, &mut scratch.score_gradient);
@@ -230,10 +238,20 @@ struct ScorePass<'a> {
     embedding: usize,
     x: &'a [f32],
     y: &'a [f32],
-    partner: &'a [u32],
+    batch: &'a Batch,
 }
 
 impl ScorePass<'_> {
+    /// Adds the reference log ratios of all pairs of `count` rows from `first` on.
+    fn add_reference(&self, first: usize, count: usize, scores: &mut [f32]) {
+        let Reference { width, x, y } = &self.batch.reference;
+        if *width > 0 {
+            let x = Matrix::new(&x[first * width..], count, *width);
+            let y = Matrix::new(y, self.batch.n, *width);
+            multiply(scores, Write::Add, x, y.transposed());
+        }
+    }
+
     fn all_pairs(
         &self,
         n: usize,
@@ -252,6 +270,7 @@ impl ScorePass<'_> {
             let x = Matrix::new(&self.x[first * e..], count, e);
             let scores = &mut scores[top * n..(top + count) * n];
             multiply(scores, Write::Replace, x, y.transposed());
+            self.add_reference(first, count, scores);
             let Some(objective) = objective else { continue };
             let gradient = &mut gradient[..count * n];
             let runs = scores.chunks_exact(n).zip(gradient.chunks_exact_mut(n));
@@ -277,14 +296,18 @@ impl ScorePass<'_> {
         for (local, i) in state.rows.clone().enumerate() {
             let x = &self.x[i * e..(i + 1) * e];
             joint[local] = dot(x, y_row(i));
-            marginal[local] = dot(x, y_row(self.partner[i] as usize));
+            marginal[local] = dot(x, y_row(self.batch.partner[i] as usize));
         }
+        let rows = || state.rows.clone();
+        self.batch.add_reference(rows().map(|i| (i, i)), joint);
+        let partner = |i: usize| self.batch.partner[i] as usize;
+        self.batch.add_reference(rows().map(|i| (i, partner(i))), marginal);
         let Some(objective) = objective else { return };
         let (joint_gradient, marginal_gradient) = state.y_gradient.split_at_mut(state.rows.len());
         state.value = objective.joint(state.rows.start, joint, joint_gradient)
-            + objective.marginal(state.rows.start, marginal, marginal_gradient);
+            + objective.marginal(state.rows.start, 0, marginal, marginal_gradient);
         for (local, i) in state.rows.clone().enumerate() {
-            let (y, other) = (y_row(i), y_row(self.partner[i] as usize));
+            let (y, other) = (y_row(i), y_row(self.batch.partner[i] as usize));
             let x_gradient = &mut state.x_gradient[local * e..(local + 1) * e];
             for ((g, y), other) in x_gradient.iter_mut().zip(y).zip(other) {
                 *g = joint_gradient[local] * y + marginal_gradient[local] * other;

@@ -1,13 +1,13 @@
 //! Weights that combine several critics into one model: l = sum_m w_m l_m.
 
-/// The rate at which weights decrease with the distance from the best objective: a critic whose
-/// objective is lower by 1/300 has a weight smaller by the factor e. Equally good critics have
+/// The rate at which weights decrease with the distance from the best lower bound: a critic whose
+/// bound is lower by 1/30 nats has a weight smaller by the factor e. Equally good critics have
 /// equal weights, and clearly worse ones none.
-const SHARPNESS: f64 = 300.0;
+const SHARPNESS: f64 = 30.0;
 
 /// Returns the weights of a fold's critics.
 ///
-/// `validation[fold][critic]` is the objective on the validation rows of a fold, `None` if the
+/// `validation[fold][critic]` is the lower bound on the validation rows of a fold in nats, `None` if the
 /// critic diverged. It is averaged over `usable_folds`: this fold and all others whose validation
 /// rows do not overlap with this fold's test rows.
 pub(super) fn weights(

@@ -4,7 +4,9 @@ use super::combine::weights;
 use super::folds::{Fold, RowOrder, folds};
 use super::independence::{BLOCK, IndependenceTest, PairedNull, cut};
 use super::inputs::{GaussianReference, InputMap, thinned};
+use super::method::Method;
 use super::model::{FoldModel, Member};
+use super::normalised::Normalised;
 use super::plan::EstimatePlan;
 use super::progress::{Progress, advance};
 use super::recipe::CriticRecipe;
@@ -39,6 +41,11 @@ const MAX_VALIDATION_ROWS: usize = 20_000;
 /// The maximum number of training rows that are scored for a comparison with the test rows.
 const MAX_SCORED_TRAINING_ROWS: usize = 4_000;
 
+/// The maximum number of validation rows from which a critic's lower bound is computed, and the
+/// number of rows that are paired with each other.
+const MAX_BOUND_ROWS: usize = 2_000;
+const BOUND_BLOCK: usize = 64;
+
 /// Columns of x and y with equal numbers of rows.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
@@ -65,6 +72,9 @@ struct Candidate {
     recipe: usize,
     map: InputMap,
     best: Checkpoint,
+    /// The lower bound of the mutual information on the validation rows, in nats. It says how good
+    /// the log ratio is, also in the tails, which objectives such as GAN-DIME's hardly see.
+    bound: f64,
 }
 
 /// The candidates of a fold, in the same order for all folds; `None` for one that diverged.
@@ -78,8 +88,10 @@ pub(super) struct CrossFit {
     /// The log ratio of every row.
     pub(super) pointwise: Vec<f64>,
     pub(super) independence: IndependenceTest,
-    /// The Donsker-Varadhan readout over all folds.
+    /// The mean of normalised log ratios over all folds.
     pub(super) lower_bound: f64,
+    /// The variance of `lower_bound` over draws of the test rows.
+    pub(super) lower_bound_variance: f64,
 }
 
 /// Returns a fold's estimate by a readout of the log ratios of test rows and of marginal pairs.
@@ -124,6 +136,7 @@ pub(super) fn crossfit(
     let scored = work.score_folds(&candidates)?;
     let mut pointwise = vec![0.0; table.rows];
     let (mut models, mut figures, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bounds = Vec::new();
     for (fold, scored) in folds.iter().zip(scored) {
         for (&row, ratio) in fold.test.iter().zip(&scored.test) {
             pointwise[row as usize] = f64::from(*ratio);
@@ -131,15 +144,24 @@ pub(super) fn crossfit(
         models.push(scored.model);
         figures.push(scored.figures);
         nulls.push(scored.null);
+        bounds.push(scored.bound);
     }
-    let joint: Vec<f32> = pointwise.iter().map(|ratio| *ratio as f32).collect();
-    let marginal = nulls.iter().flat_map(PairedNull::marginal).collect();
-    let all = [ScoreBlock::Paired { first: 0, joint, marginal }];
-    let lower_bound = Readout::DonskerVaradhan.read(Link::Identity, Scores(&all)).0;
     let freedom = table.degrees_of_freedom();
     let independence =
         IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?;
-    Ok(CrossFit { models, folds: figures, race, pointwise, independence, lower_bound })
+    let share = |fold: usize| folds[fold].test.len() as f64 / table.rows as f64;
+    let lower_bound = bounds.iter().enumerate().map(|(k, bound)| share(k) * bound.value).sum();
+    let lower_bound_variance =
+        bounds.iter().enumerate().map(|(k, bound)| share(k).powi(2) * bound.variance).sum();
+    Ok(CrossFit {
+        models,
+        folds: figures,
+        race,
+        pointwise,
+        independence,
+        lower_bound,
+        lower_bound_variance,
+    })
 }
 
 /// Returns the folds whose validation rows may decide how this fold's test rows are scored: those
@@ -175,6 +197,32 @@ struct ScoredFold {
     figures: FoldFigures,
     test: Vec<f32>,
     null: PairedNull,
+    bound: Bound,
+}
+
+/// A fold's lower bound of the mutual information: the mean log ratio of its test rows minus the
+/// mean log normaliser of those in the null distribution.
+struct Bound {
+    value: f64,
+    variance: f64,
+}
+
+impl Bound {
+    fn new(test: &[f32], normalised: &Normalised) -> Self {
+        let (n, m) = (test.len() as f64, normalised.ratios.len() as f64);
+        let mean = test.iter().map(|ratio| f64::from(*ratio)).sum::<f64>() / n;
+        let (_, variance) = mean_and_variance(test);
+        // The m rows with a normaliser enter the mean with the weight m / n.
+        let terms: Vec<f32> = normalised
+            .ratios
+            .iter()
+            .zip(&normalised.log_normalisers)
+            .map(|(ratio, normaliser)| (m / n * ratio - normaliser) as f32)
+            .collect();
+        let (_, with_normaliser) = mean_and_variance(&terms);
+        let rest = if m < n { (1.0 - m / n).powi(2) * variance / (n - m) } else { 0.0 };
+        Bound { value: mean - normalised.offset(), variance: with_normaliser / m + rest }
+    }
 }
 
 /// The log ratios of a fold's rows and pairs by all its members.
@@ -273,21 +321,51 @@ impl Work<'_> {
         };
         let outcomes = self.engine.execute(&tasks, &observer);
         drop(tasks);
-        let finished = jobs.iter().zip(sources).zip(outcomes);
-        finished
-            .map(|((job, source), outcome)| {
-                let outcome = outcome?;
-                if outcome.ending == Ending::Stopped {
-                    return Err(Error::Interrupted);
-                }
-                let candidate = outcome.best.map(|best| Candidate {
-                    recipe: job.recipe,
-                    map: source.map,
-                    best,
-                });
-                Ok((*job, candidate))
-            })
-            .collect()
+        let mut best = Vec::new();
+        for outcome in outcomes {
+            let outcome = outcome?;
+            if outcome.ending == Ending::Stopped {
+                return Err(Error::Interrupted);
+            }
+            best.push(outcome.best);
+        }
+        let bounds = run_jobs(self.engine.threads(), jobs.len(), |index, _| {
+            let best = best[index].as_ref()?;
+            Some(self.validation_bound(jobs[index], &sources[index], &best.parameters))
+        });
+        let finished = jobs.iter().zip(sources).zip(best.into_iter().zip(bounds));
+        let candidates = finished.map(|((job, source), (best, bound))| {
+            let candidate = best.zip(bound).map(|(best, bound)| Candidate {
+                recipe: job.recipe,
+                map: source.map,
+                best,
+                bound,
+            });
+            (*job, candidate)
+        });
+        Ok(candidates.collect())
+    }
+
+    /// Returns a critic's lower bound of the mutual information on the validation rows.
+    fn validation_bound(&self, job: Job, source: &TableRows, parameters: &[f32]) -> f64 {
+        let Table { x, y, .. } = self.table;
+        let mut rows = source.validation.clone();
+        // Neighbours in a series are not independent, so blocks are random.
+        rows.shuffle(&mut stream(self.plan.seed, Purpose::Null, 2, 0));
+        rows.truncate(MAX_BOUND_ROWS);
+        let member = Member {
+            recipe: self.recipes[job.recipe].clone(),
+            map: source.map.clone(),
+            parameters: parameters.to_vec(),
+            weight: 1.0,
+        };
+        let positions: Vec<u32> = (0..rows.len() as u32).collect();
+        let mut pairs = PairedNull::within_blocks(&cut(&positions, BOUND_BLOCK));
+        let inputs = member.map.apply(x, y, &rows);
+        pairs.ratios = member.log_ratios(self.estimator, &inputs, pairs.pairs.iter().copied());
+        let observed = pairs.pairs.iter().zip(&pairs.ratios).filter(|((i, j), _)| i == j);
+        let limit = largest(observed.map(|(_, ratio)| ratio));
+        Normalised::new(&pairs.pairs, &pairs.ratios, limit).lower_bound()
     }
 
     /// Returns the rows of a training, with the maps of its recipe fitted to them.
@@ -307,7 +385,7 @@ impl Work<'_> {
     fn score_folds(&self, candidates: &[FoldCandidates]) -> Result<Vec<ScoredFold>> {
         let validation: Vec<Vec<Option<f64>>> = candidates
             .iter()
-            .map(|fold| fold.iter().map(|c| Some(c.as_ref()?.best.validation)).collect())
+            .map(|fold| fold.iter().map(|c| Some(c.as_ref()?.bound)).collect())
             .collect();
         let scored = run_jobs(self.engine.threads(), candidates.len(), |fold, _| {
             let weights = weights(&validation, fold, &folds_without_rows_of(self.folds, fold));
@@ -326,14 +404,25 @@ impl Work<'_> {
             fold.train.sample(&mut rng, MAX_SCORED_TRAINING_ROWS).copied().collect();
         let FoldRatios { members, figures, mut ratios } =
             self.score_pairs(fold, &train, &null.pairs, candidates)?;
-        let rest = ratios.split_off(fold.test.len());
-        let (train_ratios, null_ratios) = rest.split_at(train.len());
-        null.ratios = null_ratios.to_vec();
+        let mut rest = ratios.split_off(fold.test.len());
+        null.ratios = rest.split_off(train.len());
+        let mut train_ratios = rest;
+
+        // The largest log ratio of training rows, which do not depend on the test rows.
+        let limit = largest(&train_ratios);
+        let normalised = Normalised::new(&null.pairs, &null.ratios, limit);
+        let capped: Vec<f32> = ratios.iter().map(|ratio| ratio.min(limit)).collect();
+        let bound = Bound::new(&capped, &normalised);
+        let limit = if self.plan.method == Method::Auto { limit } else { f32::INFINITY };
+        for ratio in ratios.iter_mut().chain(&mut train_ratios).chain(&mut null.ratios) {
+            *ratio = ratio.min(limit);
+        }
 
         let (plain, variance) = mean_and_variance(&ratios);
-        let mean = match self.estimator.readout() {
-            Readout::Plain => plain,
-            readout => read(readout, &ratios, &null),
+        let mean = match (&self.plan.method, self.estimator.readout()) {
+            (Method::Auto, _) => bound.value,
+            (_, Readout::Plain) => plain,
+            (_, readout) => read(readout, &ratios, &null),
         };
         if !mean.is_finite() {
             return Err(Error::Diverged { estimator: self.estimator.to_string() });
@@ -353,12 +442,13 @@ impl Work<'_> {
                 },
                 mi_nats: mean,
                 standard_error: (variance / ratios.len() as f64).sqrt(),
-                train_mi_nats: mean_and_variance(train_ratios).0 - offset,
+                train_mi_nats: mean_and_variance(&train_ratios).0 - offset,
                 members: figures,
             },
-            model: FoldModel { members, offset },
+            model: FoldModel { members, limit: f64::from(limit), offset },
             test: ratios,
             null,
+            bound,
         })
     }
 
@@ -403,7 +493,8 @@ impl Work<'_> {
                 let inputs = member.map.apply(x, y, &used);
                 advance(self.progress, 0)?;
                 let own = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
-                figures.mi_nats = Some(mean_and_variance(&own[..fold.test.len()]).0);
+                figures.mi_nats =
+                    Some(self.member_mi(&own, fold.test.len(), train.len(), null_pairs));
                 for (sum, own) in sums.ratios.iter_mut().zip(own) {
                     *sum += weight as f32 * own;
                 }
@@ -412,6 +503,19 @@ impl Work<'_> {
             sums.figures.push(figures);
         }
         Ok(sums)
+    }
+
+    /// Returns the estimate of one member alone, given its log ratios of test rows, training rows
+    /// and pairs of the null distribution.
+    fn member_mi(&self, own: &[f32], test: usize, train: usize, pairs: &[(u32, u32)]) -> f64 {
+        let (test, rest) = own.split_at(test);
+        let (train, null) = rest.split_at(train);
+        if self.plan.method != Method::Auto {
+            return mean_and_variance(test).0;
+        }
+        let limit = largest(train);
+        let capped: Vec<f32> = test.iter().map(|ratio| ratio.min(limit)).collect();
+        Bound::new(&capped, &Normalised::new(pairs, null, limit)).value
     }
 
     /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the
@@ -454,7 +558,7 @@ fn jobs(folds: Range<usize>, recipes: &[usize]) -> Vec<Job> {
     folds.flat_map(on_fold).collect()
 }
 
-/// Returns every recipe with its mean held-out objective in the race, best first.
+/// Returns every recipe with its mean lower bound on validation rows in the race, best first.
 fn rank_recipes(
     race_results: &[(Job, Option<Candidate>)],
     recipes: usize,
@@ -463,14 +567,18 @@ fn rank_recipes(
     let mut ranking: Vec<(usize, f64)> = (0..recipes)
         .map(|recipe| {
             let values = race_results.iter().filter(|(job, _)| job.recipe == recipe);
-            let sum = values
-                .map(|(_, c)| c.as_ref().map_or(f64::NEG_INFINITY, |c| c.best.validation))
-                .sum::<f64>();
+            let sum =
+                values.map(|(_, c)| c.as_ref().map_or(f64::NEG_INFINITY, |c| c.bound)).sum::<f64>();
             (recipe, sum / race_folds as f64)
         })
         .collect();
     ranking.sort_by(|a, b| b.1.total_cmp(&a.1));
     ranking
+}
+
+/// Returns the largest of the values.
+fn largest<'a>(values: impl IntoIterator<Item = &'a f32>) -> f32 {
+    values.into_iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// Returns the mean and the unbiased variance.

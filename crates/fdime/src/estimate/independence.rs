@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 /// The number of rows in a block. All pairs within a block are scored, and permutations stay within
 /// blocks. These permutations form a group, so the test is valid, and no number of them needs
-/// further evaluations of a critic.
-pub(super) const BLOCK: usize = 32;
+/// further evaluations of a critic. Log ratios are normalised within blocks, too, for which 32 rows
+/// would be too few where the dependence is strong.
+pub(super) const BLOCK: usize = 128;
 
 /// The maximum number of circular shifts at which a series is scored.
 const MAX_SHIFTS: usize = 99;

@@ -15,6 +15,7 @@ mod matrix;
 mod method;
 mod model;
 mod multiple;
+mod normalised;
 mod plan;
 mod progress;
 mod recipe;
@@ -110,8 +111,10 @@ pub fn estimate(
     let fit = crossfit(table, plan, engine, progress)?;
     let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
     let lower_bound = fit.lower_bound;
-    let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order);
+    let standard_error =
+        standard_error(&fit.pointwise, &fit.folds, plan.order).max(fit.lower_bound_variance.sqrt());
     let uncertainty = Uncertainty {
+        lower_bound,
         standard_error,
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
@@ -148,6 +151,8 @@ pub fn estimate(
 
 /// The sources of uncertainty of an estimate.
 struct Uncertainty {
+    /// A value that is not above the truth systematically.
+    lower_bound: f64,
     standard_error: f64,
     /// The standard deviation between critics of different recipes.
     spread: f64,
@@ -173,7 +178,8 @@ impl Uncertainty {
         let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
         let (low, high) = (chance.sqrt(), (chance + missed).sqrt());
         let upper = (mi.max(0.0) + self.undetectable).max(mi + NORMAL_QUANTILE * high);
-        let lower = (mi.min(self.upper_limit) - NORMAL_QUANTILE * low).max(0.0);
+        let start = mi.min(self.lower_bound).min(self.upper_limit);
+        let lower = (start - NORMAL_QUANTILE * low).max(0.0);
         (Nats(lower), Nats(upper.min(self.upper_limit)))
     }
 }
@@ -323,6 +329,7 @@ fn nearest_neighbours(
     let undetectable = undetectable(table);
     // Both sides have numbers, so no entropy limits what they share.
     let uncertainty = Uncertainty {
+        lower_bound: unclipped,
         standard_error,
         spread: 0.0,
         gap: 0.0,

@@ -19,14 +19,16 @@ pub struct Member {
     pub weight: f64,
 }
 
-/// The critics of one fold: l = sum of weight * l of each, minus an offset.
+/// The critics of one fold: l = min(sum of weight * l of each, limit) - offset.
 #[derive(Clone, Debug)]
 pub struct FoldModel {
     /// The critics.
     pub members: Vec<Member>,
-    /// The offset that makes the mean log ratio of the fold's test rows equal to the estimator's
-    /// readout; 0 for f-DIME. MINE, SMILE and CPC learn the log ratio only up to a constant, which
-    /// differs between folds.
+    /// The largest possible sum; infinite unless log ratios are normalised.
+    pub limit: f64,
+    /// The offset that makes the mean log ratio of the fold's test rows equal to the readout: the
+    /// mean log normaliser for `auto`, 0 for f-DIME. MINE, SMILE and CPC learn the log ratio only
+    /// up to a constant, which differs between folds.
     pub offset: f64,
 }
 
@@ -55,7 +57,7 @@ impl FoldModel {
         y: &[Column],
         rows: &[u32],
     ) -> Vec<f32> {
-        let mut sums = vec![-self.offset as f32; rows.len()];
+        let mut sums = vec![0f32; rows.len()];
         for member in &self.members {
             let inputs = member.map.apply(x, y, rows);
             let joint = (0..rows.len() as u32).map(|place| (place, place));
@@ -64,6 +66,8 @@ impl FoldModel {
                 *sum += member.weight as f32 * ratio;
             }
         }
+        let (limit, offset) = (self.limit as f32, self.offset as f32);
+        sums.iter_mut().for_each(|sum| *sum = sum.min(limit) - offset);
         sums
     }
 }

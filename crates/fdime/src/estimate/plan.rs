@@ -3,6 +3,7 @@
 use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
 use super::recipe::{CriticRecipe, Portfolio};
+use crate::critic::CriticKind;
 use crate::error::{Error, Result, invalid};
 use crate::message::{Message, Parameter};
 use crate::objective::Readout;
@@ -74,7 +75,7 @@ impl EstimatePlan {
     /// Returns the plan for a method and an effort.
     pub fn new(method: Method, effort: Effort) -> Self {
         EstimatePlan {
-            portfolio: classical_portfolio(&method).unwrap_or_else(|| Portfolio::new(effort)),
+            portfolio: portfolio(&method, effort),
             method,
             folds: 5,
             order: RowOrder::Exchangeable,
@@ -129,6 +130,19 @@ impl EstimatePlan {
         }
         Ok(())
     }
+}
+
+/// Returns the portfolio of a method and an effort. A method that names an estimator trains every
+/// critic with it, so recipes that have a cost of their own are left out.
+fn portfolio(method: &Method, effort: Effort) -> Portfolio {
+    classical_portfolio(method).unwrap_or_else(|| {
+        let mut portfolio = Portfolio::new(effort);
+        if matches!(method, Method::Critic(_)) {
+            portfolio.recipes.retain(|recipe| recipe.critic != CriticKind::Separable);
+            portfolio.finalists = portfolio.finalists.min(portfolio.recipes.len());
+        }
+        portfolio
+    })
 }
 
 /// Returns the portfolio of a method that trains no critics; `None` for methods that train critics

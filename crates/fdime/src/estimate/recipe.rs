@@ -27,6 +27,10 @@ pub struct CriticRecipe {
     pub features: Features,
     /// The log ratio that the network starts from.
     pub reference: ReferenceKind,
+    /// The kind of critic: `Deranged`, one network over pairs, trained with the estimator of the
+    /// plan; or `Separable`, a network of x and a network of y, trained with symmetric InfoNCE on
+    /// all pairs of a batch.
+    pub critic: CriticKind,
     /// The widths of the hidden layers.
     pub hidden: Vec<usize>,
     /// The activation of the hidden layers.
@@ -65,11 +69,12 @@ impl CriticRecipe {
             name: "copula".into(),
             features: Features { scalings: vec![Scaling::Gaussian], radial: true, waves: 0 },
             reference: ReferenceKind::GaussianCopula,
+            critic: CriticKind::Deranged,
             hidden: vec![128, 128, 128],
             activation: Activation::Elu,
             dropout: 0.1,
             decay: 0.05,
-            learning_rate: 4e-3,
+            learning_rate: 8e-3,
             initial_scale: 1.0,
             batch: 512,
             steps: 600,
@@ -77,13 +82,23 @@ impl CriticRecipe {
     }
 
     /// Returns the recipe for this many training rows: smaller batches if rows are few, so that an
-    /// epoch has several, and more steps if there are many rows.
+    /// epoch has several, and more steps if there are many rows. The separable critic needs more
+    /// dropout if rows are few.
     pub(super) fn sized_for(&self, rows: usize) -> Self {
         const USUAL_ROWS: f64 = 7_000.0;
+        const MAX_DROPOUT: f64 = 0.4;
         let longer = (rows as f64 / USUAL_ROWS).sqrt().clamp(1.0, 3.0);
+        let dropout = match self.critic {
+            CriticKind::Separable => {
+                let more = (USUAL_ROWS / rows.max(1) as f64).sqrt().max(1.0);
+                (self.dropout * more).min(MAX_DROPOUT)
+            }
+            _ => self.dropout,
+        };
         CriticRecipe {
             batch: self.batch.min((rows / 4).max(32)),
             steps: (self.steps as f64 * longer) as usize,
+            dropout,
             ..self.clone()
         }
     }
@@ -91,8 +106,8 @@ impl CriticRecipe {
     /// Returns the training of this recipe on `rows` training rows.
     pub(super) fn training(&self, estimator: &Estimator, rows: usize, seed: u64) -> Training {
         let learner = self.learner(estimator);
-        let max_batch = match learner.pairing {
-            Pairing::AllPairs => ALL_PAIRS_BATCH,
+        let max_batch = match learner.critic.kind {
+            CriticKind::Joint => ALL_PAIRS_BATCH,
             _ => self.batch,
         };
         Training {
@@ -114,17 +129,39 @@ impl CriticRecipe {
     /// it has the same parameters as the deranged one.
     pub(super) fn learner(&self, estimator: &Estimator) -> CriticLearner {
         let all_pairs = estimator.check_pairing(Pairing::Derangement).is_err();
-        let kind = if all_pairs { CriticKind::Joint } else { CriticKind::Deranged };
+        let (kind, estimator) = match self.critic {
+            CriticKind::Separable => (CriticKind::Separable, Estimator::symmetric_cpc()),
+            _ if all_pairs => (CriticKind::Joint, estimator.clone()),
+            _ => (CriticKind::Deranged, estimator.clone()),
+        };
         CriticLearner {
-            estimator: estimator.clone(),
+            estimator,
             critic: CriticPlan {
                 activation: self.activation,
                 initial_scale: self.initial_scale,
-                dropout: if all_pairs { 0.0 } else { self.dropout },
+                dropout: if kind == CriticKind::Joint { 0.0 } else { self.dropout },
                 zero_output: true,
                 ..CriticPlan::new(kind, &self.hidden)
             },
             pairing: kind.default_pairing(),
+        }
+    }
+
+    /// Returns the number of parameters of the critic for these numbers of inputs, `None` if it is
+    /// too large.
+    pub(super) fn parameter_count(&self, (x_dim, y_dim): (usize, usize)) -> Option<usize> {
+        let network = |inputs: usize, outputs: usize| {
+            let hidden = self.hidden.iter().copied();
+            let layers: Vec<usize> = [inputs].into_iter().chain(hidden).chain([outputs]).collect();
+            let sizes = layers.windows(2).map(|pair| pair[0].checked_add(1)?.checked_mul(pair[1]));
+            sizes.sum::<Option<usize>>()
+        };
+        match self.critic {
+            CriticKind::Separable => {
+                let embedding = CriticPlan::EMBEDDING;
+                network(x_dim, embedding)?.checked_add(network(y_dim, embedding)?)
+            }
+            _ => network(x_dim.checked_add(y_dim)?, 1),
         }
     }
 
@@ -170,26 +207,24 @@ impl Portfolio {
     /// Returns the portfolio for an effort.
     pub fn new(effort: Effort) -> Self {
         let base = CriticRecipe::base();
-        // What each is good at. no-reference: dependence unlike that of any Gaussian; waves:
-        // dependence that changes its sign along a column; large-steps: dependence that small steps
-        // do not find in time; ranks-and-asinh: tails, which ranks hide.
-        let features = |scalings: &[Scaling], waves: usize| Features {
-            scalings: scalings.to_vec(),
-            radial: true,
-            waves,
+        // What each is good at. large-steps: dependence that is close to that of a Gaussian copula;
+        // no-reference: dependence unlike that; waves: dependence that changes its sign along a
+        // column; separable: dependence between functions of many columns, from few rows.
+        let large_steps = base.clone().named("large-steps");
+        let without_reference = |recipe: &CriticRecipe| CriticRecipe {
+            reference: ReferenceKind::None,
+            ..recipe.clone()
         };
-        let no_reference =
-            CriticRecipe { reference: ReferenceKind::None, ..base.clone() }.named("no-reference");
+        let no_reference = without_reference(&base).named("no-reference");
         let waves = CriticRecipe {
-            features: features(&[Scaling::Gaussian], 3),
+            features: Features { waves: 3, ..base.features.clone() },
             initial_scale: HE_SCALE,
+            learning_rate: 4e-3,
             ..base.clone()
         }
         .named("waves");
-        let large_steps = CriticRecipe { learning_rate: 8e-3, ..base.clone() }.named("large-steps");
-        let ranks_and_asinh =
-            CriticRecipe { features: features(&[Scaling::Gaussian, Scaling::Asinh], 0), ..base }
-                .named("ranks-and-asinh");
+        let separable = CriticRecipe { critic: CriticKind::Separable, ..base }.named("separable");
+        let separable_no_reference = without_reference(&separable).named("separable-no-reference");
         match effort {
             Effort::Quick => {
                 let quick = |recipe: &CriticRecipe| CriticRecipe {
@@ -202,21 +237,22 @@ impl Portfolio {
                 Portfolio { recipes, race_folds: 1, finalists: 1 }
             }
             Effort::Default => {
-                let recipes = vec![no_reference, waves, large_steps, ranks_and_asinh];
+                let recipes =
+                    vec![no_reference, waves, large_steps, separable, separable_no_reference];
                 Portfolio { recipes, race_folds: 1, finalists: 2 }
             }
             Effort::Max => {
                 let scales = [(1.0, "gentle"), (HE_SCALE, "steep")];
-                let recipes: Vec<CriticRecipe> =
-                    [no_reference, waves, large_steps, ranks_and_asinh]
-                        .iter()
-                        .flat_map(|recipe| {
-                            scales.map(|(initial_scale, start)| {
-                                CriticRecipe { initial_scale, ..recipe.clone() }
-                                    .named(&format!("{} {start}", recipe.name))
-                            })
+                let mut recipes: Vec<CriticRecipe> = [no_reference, waves, large_steps]
+                    .iter()
+                    .flat_map(|recipe| {
+                        scales.map(|(initial_scale, start)| {
+                            CriticRecipe { initial_scale, ..recipe.clone() }
+                                .named(&format!("{} {start}", recipe.name))
                         })
-                        .collect();
+                    })
+                    .collect();
+                recipes.extend([separable, separable_no_reference]);
                 Portfolio { finalists: recipes.len(), recipes, race_folds: 0 }
             }
         }

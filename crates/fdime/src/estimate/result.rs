@@ -25,7 +25,8 @@ pub struct Estimate {
     pub folds: Vec<FoldFigures>,
     /// The result of the race between recipes, best first.
     pub race: Vec<RaceEntry>,
-    /// The Donsker-Varadhan readout of the same critics.
+    /// The mean of normalised log ratios, which is a lower bound for any critic. It is the estimate
+    /// of `auto`, before clipping.
     pub lower_bound: Option<Nats>,
     /// Classical estimates of the same data.
     pub baselines: Baselines,
@@ -86,7 +87,8 @@ pub struct MemberFigures {
 pub struct RaceEntry {
     /// The recipe's name.
     pub recipe: String,
-    /// The mean objective on validation rows over the folds of the race.
+    /// The mean lower bound of the mutual information on validation rows over the folds of the
+    /// race, in nats.
     pub validation: f64,
     /// Whether it was trained on every fold.
     pub chosen: bool,

@@ -58,6 +58,9 @@ struct SavedMember {
 /// One fold's critics, and the offset that is subtracted from the sum of their log ratios.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SavedFold {
+    /// Missing if there is no limit: JSON has no infinity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit: Option<f64>,
     offset: f64,
     critics: Vec<SavedMember>,
 }
@@ -89,7 +92,8 @@ impl SavedModel {
                         map: member.map.clone(),
                     })
                     .collect();
-                SavedFold { offset: model.offset, critics }
+                let limit = Some(model.limit).filter(|limit| limit.is_finite());
+                SavedFold { limit, offset: model.offset, critics }
             })
             .collect();
         SavedModel {
@@ -256,11 +260,7 @@ impl SavedModel {
             let (numbers, rest) = view.data().as_chunks::<4>();
             let parameters: Vec<f32> =
                 numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            let widths = saved.recipe.hidden.iter().copied();
-            let inputs = saved.map.x.width() + saved.map.y.width();
-            let layers: Vec<usize> = [inputs].into_iter().chain(widths).chain([1]).collect();
-            let sizes = layers.windows(2).map(|pair| pair[0].checked_add(1)?.checked_mul(pair[1]));
-            let expected = sizes.sum::<Option<usize>>();
+            let expected = saved.recipe.parameter_count(saved.map.dims());
             if !saved.map.is_valid() {
                 return Err(fail(
                     PLAN,
@@ -279,7 +279,8 @@ impl SavedModel {
             .iter()
             .map(|fold| {
                 let members = fold.critics.iter().map(member).collect::<Result<_>>()?;
-                Ok(FoldModel { members, offset: fold.offset })
+                let limit = fold.limit.unwrap_or(f64::INFINITY);
+                Ok(FoldModel { members, limit, offset: fold.offset })
             })
             .collect::<Result<_>>()?;
         Ok(SavedModel { description, models })

@@ -3,7 +3,6 @@
 use super::folds::RowOrder;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
-use super::recipe::Portfolio;
 use super::result::{Baselines, FoldFigures};
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording};
@@ -95,7 +94,8 @@ impl Evidence<'_> {
     /// Appends the advice to try more effort, unless that would change nothing.
     fn advise_effort(&self, message: Message) -> Message {
         let critics = matches!(self.plan.method, Method::Auto | Method::Critic(_));
-        match critics && self.plan.portfolio != Portfolio::new(Effort::Max) {
+        let most = EstimatePlan::new(self.plan.method.clone(), Effort::Max).portfolio;
+        match critics && self.plan.portfolio != most {
             true => message.text("; try ").setting(Parameter::Effort, "max"),
             false => message,
         }

@@ -25,7 +25,7 @@ impl Objective for FDime {
             * with_row!(&self.divergence, row => joint(row, self.link, scores, gradient, weight as f32))
     }
 
-    fn marginal(&self, _row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
+    fn marginal(&self, _row: usize, _column: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.marginal as f64;
         weight
             * with_row!(&self.divergence, row => marginal(row, self.link, scores, gradient, weight as f32))

@@ -38,7 +38,7 @@ impl Objective for InfoNce {
         value
     }
 
-    fn marginal(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
+    fn marginal(&self, row: usize, _column: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.joint as f32;
         let log_sum = self.row_log_sums[row] as f32;
         partition_gradient(self.link, f32::INFINITY, log_sum, weight, scores, gradient);

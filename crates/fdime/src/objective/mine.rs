@@ -44,7 +44,7 @@ impl Objective for Mine {
         super::mean_log_ratio_part(self.link, self.counts.joint, scores, gradient)
     }
 
-    fn marginal(&self, _row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
+    fn marginal(&self, _row: usize, _column: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.marginal as f32;
         let log_average = self.log_average.unwrap_or(f64::NAN) as f32;
         partition_gradient(self.link, f32::INFINITY, log_average, weight, scores, gradient);
@@ -87,7 +87,7 @@ mod tests {
         mine.observe(Scores(&batch(3.0)));
         let average = (1.0 - RATE) + RATE * 3f64.exp();
         let mut gradient = [0f32; 2];
-        mine.marginal(0, &[3.0, 3.0], &mut gradient);
+        mine.marginal(0, 0, &[3.0, 3.0], &mut gradient);
         for g in gradient {
             assert!((f64::from(g) / (-3f64.exp() / average / 2.0) - 1.0).abs() < 1e-5, "{g}");
         }
@@ -103,7 +103,7 @@ mod tests {
         }];
         mine.observe(Scores(&block));
         let mut gradient = [0f32; 2];
-        mine.marginal(0, &[490.0, 480.0], &mut gradient);
+        mine.marginal(0, 0, &[490.0, 480.0], &mut gradient);
         assert!(gradient.iter().all(|g| g.is_finite()) && mine.constant().is_finite());
         assert!((gradient.iter().sum::<f32>() + 1.0).abs() < 1e-4);
     }

@@ -10,6 +10,7 @@ mod info_nce;
 mod mine;
 mod readout;
 mod smile;
+mod symmetric_info_nce;
 
 pub use readout::Readout;
 
@@ -46,9 +47,10 @@ pub trait Objective: Send + Sync {
     /// Writes dJ/ds for a run of joint scores that starts at `row`, and returns their part of J.
     fn joint(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
 
-    /// Writes dJ/ds for a run of marginal scores, and returns their part of J. The run belongs to
-    /// `row` (all pairs) or starts at `row` (one partner for each row).
-    fn marginal(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
+    /// Writes dJ/ds for a run of marginal scores, and returns their part of J. With all pairs, the
+    /// run belongs to `row` and starts at `column`; with one partner for each row, it starts at
+    /// `row`, and `column` has no meaning.
+    fn marginal(&self, row: usize, column: usize, scores: &[f32], gradient: &mut [f32]) -> f64;
 
     /// Returns the part of J that no single score contributes.
     fn constant(&self) -> f64 {
@@ -71,6 +73,9 @@ pub enum Cost {
     },
     /// InfoNCE, the mean over i of ln(e^{l_ii} / mean_j e^{l_ij}) (CPC).
     InfoNce,
+    /// The mean of InfoNCE over rows and InfoNCE over columns. InfoNCE alone leaves any function
+    /// of x undetermined; this leaves only a constant.
+    SymmetricInfoNce,
 }
 
 /// An estimator of mutual information: a cost, a link and a readout.
@@ -95,7 +100,7 @@ struct EstimatorSpec {
 
 impl Estimator {
     /// The name and description of every kind of estimator.
-    pub const NAMES: [(&'static str, &'static str); 9] = [
+    pub const NAMES: [(&'static str, &'static str); 10] = [
         ("<divergence>-dime", "f-DIME: kl-dime, gan-dime, hd-dime, ..., alpha-0.5-dime"),
         ("f:EXPRESSION", "f-DIME for any convex f(u), e.g. f:u*ln(u)"),
         ("mine", "Donsker-Varadhan, moving-average partition function"),
@@ -104,6 +109,7 @@ impl Estimator {
         ("smile-inf", "GAN cost, Donsker-Varadhan readout"),
         ("smile-own-TAU", "SMILE's own clipped cost (it tends to diverge)"),
         ("cpc", "InfoNCE; never above ln N; needs all pairs"),
+        ("symmetric-cpc", "InfoNCE over rows and columns, as in CLIP"),
         ("njee", "difference of entropies by 2d-1 classifiers; uses no critic"),
     ];
 
@@ -120,6 +126,12 @@ impl Estimator {
             _ => Link::Identity,
         };
         Estimator { name, cost: Cost::FDivergence(divergence), link, readout: Readout::Plain }
+    }
+
+    /// Creates InfoNCE over rows and columns.
+    pub fn symmetric_cpc() -> Self {
+        let (name, link) = ("symmetric-cpc".to_string(), Link::Identity);
+        Estimator { name, cost: Cost::SymmetricInfoNce, link, readout: Readout::InfoNce }
     }
 
     /// Replaces the link.
@@ -164,7 +176,8 @@ impl Estimator {
 
     /// Checks that the estimator can be used with this pairing.
     pub fn check_pairing(&self, pairing: Pairing) -> Result<()> {
-        let row_wise = self.cost == Cost::InfoNce || self.readout == Readout::InfoNce;
+        let row_wise = matches!(self.cost, Cost::InfoNce | Cost::SymmetricInfoNce)
+            || self.readout == Readout::InfoNce;
         if row_wise && pairing != Pairing::AllPairs {
             return Err(Error::Incompatible {
                 parameter: Parameter::Estimator,
@@ -185,6 +198,9 @@ impl Estimator {
             Cost::MovingAverage => Box::new(mine::Mine::new(self.link, counts)),
             Cost::Clipped { tau } => Box::new(smile::Smile::new(*tau, self.link, counts)),
             Cost::InfoNce => Box::new(info_nce::InfoNce::new(self.link, counts)),
+            Cost::SymmetricInfoNce => {
+                Box::new(symmetric_info_nce::SymmetricInfoNce::new(self.link, counts))
+            }
         }
     }
 
@@ -228,6 +244,7 @@ impl FromStr for Estimator {
             "mine" => return estimator(Cost::MovingAverage, Readout::DonskerVaradhan),
             "nwj" => return estimator(Cost::FDivergence(Divergence::Kl), Readout::Nwj),
             "cpc" => return estimator(Cost::InfoNce, Readout::InfoNce),
+            "symmetric-cpc" => return Ok(Estimator::symmetric_cpc()),
             _ => {}
         }
         if name.starts_with("f:") {
@@ -250,7 +267,8 @@ impl FromStr for Estimator {
             _ => {
                 let mut known: Vec<String> =
                     Divergence::TABLE.iter().map(|d| format!("{d}-dime")).collect();
-                known.extend(["mine", "nwj", "cpc", "smile-1", "smile-inf"].map(String::from));
+                let others = ["mine", "nwj", "cpc", "symmetric-cpc", "smile-1", "smile-inf"];
+                known.extend(others.map(String::from));
                 Err(unknown_name(Parameter::Estimator, name, known.iter().map(String::as_str)))
             }
         }
@@ -271,7 +289,7 @@ pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) ->
             ScoreBlock::Paired { joint: joint_gradient, marginal: marginal_gradient, .. },
         ) => {
             value += objective.joint(*first, joint, joint_gradient);
-            value += objective.marginal(*first, marginal, marginal_gradient);
+            value += objective.marginal(*first, 0, marginal, marginal_gradient);
         }
         (
             ScoreBlock::AllPairs { first, n, matrix },
@@ -281,8 +299,9 @@ pub fn value_and_gradient(objective: &mut dyn Objective, scores: &ScoreBlock) ->
             for (row, (scores, gradient)) in (*first..).zip(rows) {
                 let (left, right) = (..row, row + 1..);
                 value += objective.joint(row, &scores[row..=row], &mut gradient[row..=row]);
-                value += objective.marginal(row, &scores[left], &mut gradient[left]);
-                value += objective.marginal(row, &scores[right.clone()], &mut gradient[right]);
+                value += objective.marginal(row, 0, &scores[left], &mut gradient[left]);
+                let gradient = &mut gradient[right.clone()];
+                value += objective.marginal(row, row + 1, &scores[right], gradient);
             }
         }
         _ => unreachable!("a clone has the shape of the original"),
@@ -368,6 +387,7 @@ mod tests {
             "smile-own-0.7",
             "smile-own-inf",
             "cpc",
+            "symmetric-cpc",
             "f:u*ln(u)",
         ] {
             all.push(name.parse().unwrap());

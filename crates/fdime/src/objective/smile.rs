@@ -32,7 +32,7 @@ impl Objective for Smile {
         super::mean_log_ratio_part(self.link, self.counts.joint, scores, gradient)
     }
 
-    fn marginal(&self, _row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
+    fn marginal(&self, _row: usize, _column: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -1.0 / self.counts.marginal as f32;
         let (tau, log_partition) = (self.tau as f32, self.log_partition as f32);
         partition_gradient(self.link, tau, log_partition, weight, scores, gradient);

@@ -166,12 +166,32 @@ pub fn value(estimator: &Estimator, scores: &ReferenceScores) -> f64 {
         Cost::Clipped { tau } => {
             mean(joint()) - mean(marginal().map(|l| l.clamp(-tau, *tau).exp())).ln()
         }
-        Cost::InfoNce => mean(
-            joint()
-                .zip(&scores.marginal)
-                .map(|(on, row)| on - mean(row.iter().map(link).chain([on]).map(f64::exp)).ln()),
-        ),
+        Cost::InfoNce => info_nce(&matrix(scores, &link)),
+        Cost::SymmetricInfoNce => {
+            let rows = matrix(scores, &link);
+            let n = rows.len();
+            let columns: Vec<Vec<f64>> =
+                (0..n).map(|j| rows.iter().map(|row| row[j]).collect()).collect();
+            0.5 * (info_nce(&rows) + info_nce(&columns))
+        }
     }
+}
+
+/// Returns the log ratios of all pairs, row by row.
+fn matrix(scores: &ReferenceScores, link: &dyn Fn(&f64) -> f64) -> Vec<Vec<f64>> {
+    let rows = scores.joint.iter().zip(&scores.marginal).enumerate();
+    rows.map(|(i, (joint, marginal))| {
+        let mut row: Vec<f64> = marginal.iter().map(link).collect();
+        row.insert(i, link(joint));
+        row
+    })
+    .collect()
+}
+
+/// Returns the mean over i of ln(e^{l_ii} / mean_j e^{l_ij}).
+fn info_nce(rows: &[Vec<f64>]) -> f64 {
+    let term = |(i, row): (usize, &Vec<f64>)| row[i] - mean(row.iter().map(|l| l.exp())).ln();
+    mean(rows.iter().enumerate().map(term))
 }
 
 /// Returns one estimator of every kind.
@@ -185,6 +205,7 @@ pub fn every_estimator() -> Vec<Estimator> {
         "smile-own-0.7",
         "smile-own-inf",
         "cpc",
+        "symmetric-cpc",
         "f:u*ln(u)",
     ];
     table.chain(named.map(|name| name.parse().unwrap())).collect()

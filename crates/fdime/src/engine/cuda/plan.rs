@@ -115,6 +115,7 @@ fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
         Cost::FDivergence(divergence) if divergence_number(divergence).is_none() => {
             Some(format!("{} has no kernel", plan.estimator.name()))
         }
+        Cost::SymmetricInfoNce => Some(format!("{} has no kernel", plan.estimator.name())),
         _ => None,
     }
 }
@@ -254,7 +255,8 @@ fn objective_spec(plan: &GpuPlan) -> abi::ObjectiveSpec {
         }
         Cost::MovingAverage => spec.cost = 1,
         Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
-        Cost::InfoNce => spec.cost = 3,
+        // `unsupported_estimator` refuses the symmetric one.
+        Cost::InfoNce | Cost::SymmetricInfoNce => spec.cost = 3,
     }
     match estimator.readout() {
         Readout::Plain => {}

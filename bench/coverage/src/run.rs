@@ -1,0 +1,223 @@
+//! Runs estimates of tables with known truth.
+
+use crate::families::families;
+use fdime::data::Column;
+use fdime::estimate::{Effort, EstimatePlan, Method, NoProgress, estimate};
+use fdime::parallel::{run_jobs, thread_count};
+use fdime::random::{Purpose, Rng, stream};
+use fdime::{CpuEngine, bmi_suite};
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// The result of one estimate.
+#[derive(Serialize, Deserialize)]
+pub struct Record {
+    pub task: String,
+    /// The kind of dependence, or the suite.
+    pub kind: String,
+    /// Whether no setting was chosen by this task.
+    pub unseen: bool,
+    pub rows: usize,
+    pub draw: u64,
+    pub truth: f64,
+    pub mi: f64,
+    pub low: f64,
+    pub high: f64,
+    pub lower_bound: Option<f64>,
+    pub p_value: Option<f64>,
+    pub reliability: String,
+    pub reasons: Vec<String>,
+    pub seconds: f64,
+    #[serde(default)]
+    pub extra: serde_json::Value,
+}
+
+type DrawTable = Box<dyn Fn(&mut Rng, usize) -> (Vec<Column>, Vec<Column>) + Send + Sync>;
+
+/// A distribution of tables with known mutual information.
+struct Task {
+    name: String,
+    kind: String,
+    unseen: bool,
+    truth: f64,
+    table: DrawTable,
+}
+
+/// The options of a run.
+struct Options {
+    tasks: String,
+    only: Vec<String>,
+    rows: Vec<usize>,
+    draws: u64,
+    first_draw: u64,
+    effort: Effort,
+    threads: usize,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self, Box<dyn Error>> {
+        let mut options = Options {
+            tasks: "families".into(),
+            only: Vec::new(),
+            rows: vec![200, 1000, 10_000],
+            draws: 1,
+            first_draw: 0,
+            effort: Effort::Default,
+            threads: 0,
+        };
+        for pair in arguments.chunks(2) {
+            let [name, value] = pair else { return Err(format!("{}: no value", pair[0]).into()) };
+            match name.as_str() {
+                "--tasks" => options.tasks = value.clone(),
+                "--only" => options.only = value.split(',').map(String::from).collect(),
+                "--rows" => {
+                    options.rows = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                }
+                "--draws" => options.draws = value.parse()?,
+                "--first-draw" => options.first_draw = value.parse()?,
+                "--effort" => options.effort = value.parse()?,
+                "--threads" => options.threads = value.parse()?,
+                _ => return Err(format!("unknown option {name}").into()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Returns the chosen tasks.
+    fn tasks(&self) -> Result<Vec<Task>, Box<dyn Error>> {
+        let mut tasks: Vec<Task> = match self.tasks.as_str() {
+            "bmi" => bmi_suite()?
+                .into_iter()
+                .map(|task| {
+                    let scenario = task.scenario()?;
+                    Ok(Task {
+                        name: task.name,
+                        kind: "bmi".into(),
+                        unseen: false,
+                        truth: scenario.mutual_information().0,
+                        table: Box::new(move |rng, rows| scenario.table(rng, rows)),
+                    })
+                })
+                .collect::<fdime::Result<_>>()?,
+            choice @ ("families" | "seen" | "unseen") => {
+                let chosen = families()
+                    .into_iter()
+                    .filter(|family| choice == "families" || family.unseen == (choice == "unseen"))
+                    .filter(|f| self.only.is_empty() || self.only.iter().any(|o| o == f.name));
+                let chosen: Vec<_> = chosen.collect();
+                let truths =
+                    run_jobs(thread_count(self.threads), chosen.len(), |k, _| chosen[k].truth().0);
+                let task = |(family, truth): (crate::families::Family, f64)| Task {
+                    name: family.name.into(),
+                    kind: family.kind.into(),
+                    unseen: family.unseen,
+                    truth,
+                    table: Box::new(move |rng, rows| family.table(rng, rows)),
+                };
+                chosen.into_iter().zip(truths).map(task).collect()
+            }
+            other => return Err(format!("unknown tasks {other}").into()),
+        };
+        if !self.only.is_empty() {
+            tasks.retain(|task| self.only.contains(&task.name));
+        }
+        Ok(tasks)
+    }
+}
+
+/// Runs estimates and prints a line of JSON for each as soon as it is finished.
+pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let options = Options::parse(arguments)?;
+    let tasks = options.tasks()?;
+    // The largest tables come first, so that no thread is left with one at the end.
+    let mut rows = options.rows.clone();
+    rows.sort_unstable_by(|a, b| b.cmp(a));
+    let mut jobs = Vec::new();
+    for rows in rows {
+        for draw in options.first_draw..options.first_draw + options.draws {
+            jobs.extend(tasks.iter().map(|task| (task, rows, draw)));
+        }
+    }
+    let (out, engine) = (Mutex::new(std::io::stdout()), CpuEngine::new(1));
+    let results = run_jobs(thread_count(options.threads), jobs.len(), |k, _| {
+        let (task, rows, draw) = jobs[k];
+        let record = one(task, rows, draw, options.effort, &engine)?;
+        let line = serde_json::to_string(&record).map_err(|e| e.to_string())?;
+        let mut out = out.lock().unwrap_or_else(|error| error.into_inner());
+        writeln!(out, "{line}").map_err(|e| e.to_string())
+    });
+    Ok(results.into_iter().collect::<Result<(), String>>()?)
+}
+
+/// Draws a table and estimates it.
+fn one(
+    task: &Task,
+    rows: usize,
+    draw: u64,
+    effort: Effort,
+    engine: &CpuEngine,
+) -> Result<Record, String> {
+    let (x, y) = (task.table)(&mut stream(draw, Purpose::Data, 0, 0), rows);
+    let plan = EstimatePlan { seed: draw, ..EstimatePlan::new(Method::Auto, effort) };
+    let start = Instant::now();
+    let result = estimate(&x, &y, &plan, engine, &NoProgress)
+        .map_err(|error| format!("{}: {error}", task.name))?;
+    Ok(Record {
+        task: task.name.clone(),
+        kind: task.kind.clone(),
+        unseen: task.unseen,
+        rows,
+        draw,
+        truth: task.truth,
+        mi: result.mi.0,
+        low: result.interval.0.0,
+        high: result.interval.1.0,
+        lower_bound: result.lower_bound.map(|bound| bound.0),
+        p_value: result.independence.as_ref().map(|test| test.p_value),
+        reliability: result.verdict.reliability.to_string(),
+        reasons: result.verdict.reasons.iter().map(|reason| reason.code.to_string()).collect(),
+        seconds: start.elapsed().as_secs_f64(),
+        extra: serde_json::json!({
+            "unclipped": result.unclipped.0,
+            "folds": result.folds.iter().map(|f| serde_json::json!({
+                "mi": f.mi_nats, "train": f.train_mi_nats, "se": f.standard_error,
+                "members": f.members.iter().map(|m| serde_json::json!({"r": m.recipe, "w": m.weight, "mi": m.mi_nats, "v": m.validation, "step": m.step})).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        }),
+    })
+}
+
+/// Scratch: writes tables as raw f32.
+pub fn export(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let options = Options::parse(arguments)?;
+    let mut index = Vec::new();
+    let mut file = std::fs::File::create("export.bin")?;
+    for task in options.tasks()? {
+        for &rows in &options.rows {
+            for draw in options.first_draw..options.first_draw + options.draws {
+                let (x, y) = (task.table)(&mut stream(draw, Purpose::Data, 0, 0), rows);
+                let mut buffer = Vec::new();
+                let mut kinds = Vec::new();
+                for column in x.iter().chain(&y) {
+                    match &column.values {
+                        fdime::data::Values::Continuous(v) => {
+                            kinds.push(0);
+                            v.iter().for_each(|v| buffer.extend((*v as f32).to_le_bytes()))
+                        }
+                        fdime::data::Values::Discrete { codes, labels } => {
+                            kinds.push(labels.len());
+                            codes.iter().for_each(|v| buffer.extend((*v as f32).to_le_bytes()))
+                        }
+                    }
+                }
+                file.write_all(&buffer)?;
+                index.push(serde_json::json!({"task": task.name, "rows": rows, "draw": draw, "truth": task.truth, "x": x.len(), "y": y.len(), "kinds": kinds}));
+            }
+        }
+    }
+    std::fs::write("export.json", serde_json::to_string(&index)?)?;
+    Ok(())
+}
