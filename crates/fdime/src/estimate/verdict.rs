@@ -1,6 +1,7 @@
 //! The verdict on an estimate: how reliable it is, and why.
 
 use super::folds::RowOrder;
+use super::functional::function_between;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
 use super::recipe::Portfolio;
@@ -121,7 +122,8 @@ impl Verdict {
     }
 
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 12] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 13] = [
+            deterministic,
             near_limit,
             above_entropy,
             above_lower_bound,
@@ -136,6 +138,9 @@ impl Verdict {
             few_rows,
         ];
         let mut reasons: Vec<Reason> = checks.iter().filter_map(|check| check(evidence)).collect();
+        if reasons.iter().any(|reason| reason.code == DETERMINISTIC) {
+            reasons.retain(|reason| !ABOUT_THE_AMOUNT.contains(&reason.code));
+        }
         reasons.sort_by_key(|reason| reason.limits_to);
         let reliability = reasons.first().map_or(Reliability::Good, |reason| reason.limits_to);
         Verdict { reliability, reasons }
@@ -148,6 +153,37 @@ fn reason(
     message: impl Into<Message>,
 ) -> Option<Reason> {
     Some(Reason { code, limits_to, message: message.into() })
+}
+
+/// The code of [`deterministic`].
+const DETERMINISTIC: &str = "deterministic";
+
+/// The codes of warnings about the amount of information and what to do about it. They are
+/// pointless if that amount is infinite.
+const ABOUT_THE_AMOUNT: [&str; 8] = [
+    "near-ln-n",
+    "lower-bound",
+    "folds-disagree",
+    "critics-disagree",
+    "training-above-held-out",
+    "still-improving",
+    "baseline-above",
+    "few-rows",
+];
+
+/// A number on one side that is a function of the other side.
+fn deterministic(evidence: &Evidence) -> Option<Reason> {
+    let function = function_between(evidence.x, evidence.y)?;
+    reason(
+        DETERMINISTIC,
+        Reliability::Doubtful,
+        format!(
+            "{function}, as far as {} rows can show: the mutual information is infinite, or limited \
+             only by rounding or noise that is too small to see; the estimate says no more than that \
+             it is large",
+            evidence.rows
+        ),
+    )
 }
 
 /// No method can certify more than about ln n nats from n rows without assuming a model, because
@@ -562,10 +598,11 @@ mod tests {
         let more = Baselines { gaussian_copula_nats: Some(0.8), ksg_nats: None };
         let plan = plan();
         let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
+        let y = [column("y", (0..1000).map(|k| f64::from(k).cos()).collect())];
         let folds = folds();
         let evidence = Evidence {
             x: &x,
-            y: &x,
+            y: &y,
             rows: 1000,
             mi: 0.5,
             standard_error: 0.01,
@@ -612,8 +649,9 @@ mod tests {
         // The entropy of two equally frequent levels is ln 2 = 0.693 nats.
         assert_eq!(codes(&verdict_on(smooth(), label.clone(), 0.8)), ["above-entropy"]);
         assert!(codes(&verdict_on(smooth(), label, 0.5)).is_empty());
-        let copies = || column("c", (0..1000).map(|k| f64::from(k / 2).sin()).collect());
-        let doubled = verdict_on(copies(), copies(), 0.5);
+        let copies =
+            |f: fn(f64) -> f64| column("c", (0..1000).map(|k| f(f64::from(k / 2))).collect());
+        let doubled = verdict_on(copies(f64::sin), copies(f64::cos), 0.5);
         assert_eq!(
             (codes(&doubled), doubled.reliability),
             (vec!["duplicated-rows"], Reliability::Doubtful)
@@ -621,5 +659,11 @@ mod tests {
         let coarse = column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
         let tied = verdict_on(coarse, smooth(), 0.5);
         assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Good));
+        // y = x: that the estimate is close to ln n, as well, would be no help.
+        let equal = verdict_on(smooth(), smooth(), 6.8);
+        assert_eq!(
+            (codes(&equal), equal.reliability),
+            (vec!["deterministic"], Reliability::Doubtful)
+        );
     }
 }
