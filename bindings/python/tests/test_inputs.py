@@ -268,6 +268,25 @@ def test_dates_are_numbers_in_their_unit():
     assert as_table(pandas.date_range("2020", periods=3), "x").rows == 3
 
 
+def test_integers_that_would_be_rounded_are_refused():
+    large = np.array([2**62, 2**62 + 1, 3])
+    for column in (
+        large,
+        large.astype(np.uint64),
+        large.astype(">i8"),
+        np.ma.masked_array(large, mask=[False, False, True]),
+        large.astype(object),
+        pandas.Series(large, name="x"),
+        pandas.Series([2**62, 2**62 + 1, None], dtype="Int64", name="x"),
+        pyarrow.array(large),
+    ):
+        with pytest.raises(ValueError, match=r"'x' has an integer above 2\^53.* in row 2; subtract"):
+            as_table(column, "x")
+    with pytest.raises(ValueError, match="'x2' has an integer"):
+        as_table(np.stack([np.arange(3), large], axis=1), "x")
+    assert np.array_equal(numbers(np.array([2**62, -(2**53)])), [2.0**62, -(2.0**53)])
+
+
 def test_bytes_are_text():
     listed = as_table([b"a", b"b", b"a"], "x")
     assert listed.discrete == [True] and as_table(np.array([b"a", b"b"]), "x").discrete == [True]

@@ -220,6 +220,32 @@ fn all_formats_read_equal() {
     }
 }
 
+/// Integers of which a 64-bit floating-point number has too few digits are refused, not rounded.
+#[test]
+fn no_format_rounds_integers() {
+    let integers = [1i64 << 62, (1 << 62) + 1];
+    let column = Arc::new(Int64Array::from(integers.to_vec())) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let mut arrow = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    arrow.write(&batch).unwrap();
+    let data: Vec<u8> = integers.iter().flat_map(|integer| integer.to_le_bytes()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    for bytes in [
+        format!("a\n{}\n{}\n", integers[0], integers[1]).into_bytes(),
+        parquet.into_inner().unwrap(),
+        arrow.into_inner().unwrap(),
+        npy_array("<i8", "(2, 1)", &data),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = read_all(&path).unwrap_err().to_string();
+        let expected = "has an integer above 2^53, which would be rounded, in row 2; subtract";
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 #[test]
 fn files_cut_short_are_errors() {
     let folder = tempfile::tempdir().unwrap();

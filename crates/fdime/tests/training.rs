@@ -1,12 +1,13 @@
 //! Complete runs: they do not depend on the number of threads, report divergence, and learn.
 
 use fdime::random::{Purpose, stream};
-use fdime::train::CriticLearner;
+use fdime::train::{CriticLearner, Trainer};
 use fdime::{
     AdamPlan, AnyEstimator, CpuEngine, CriticKind, CriticPlan, Ending, Engine, LearnerPlan, Level,
     Nats, Observer, PairSource, Pairing, RunPlan, ScenarioPlan, StepRecord, Trace, silent,
 };
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
     let mut plan = RunPlan::new(
@@ -203,4 +204,52 @@ fn njee_finds_dependence_and_has_its_known_bias() {
     let means: Vec<f64> = levels.iter().map(|level| level.mean.0).collect();
     assert!((0.46..0.5).contains(&means[0]), "{means:?}");
     assert!((1.6..2.0).contains(&means[1]), "{means:?}");
+}
+
+/// Returns whether this thread treats subnormal numbers as zeros.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn flushes_subnormals() -> bool {
+    std::hint::black_box(f32::MIN_POSITIVE) * std::hint::black_box(0.5) == 0.0
+}
+
+/// Pairs whose sampler checks the mode of its thread.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+struct FlushedSamples;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl PairSource for FlushedSamples {
+    fn dims(&self) -> (usize, usize) {
+        (1, 1)
+    }
+
+    fn sample(&self, _rng: &mut fdime::random::Rng, x: &mut [f32], y: &mut [f32]) {
+        assert!(flushes_subnormals(), "samples are drawn in the mode of training");
+        x.iter_mut().zip(y).enumerate().for_each(|(k, (x, y))| (*x, *y) = (k as f32, k as f32));
+    }
+}
+
+/// Subnormal gradients would make trainings on strong dependence many times slower. The mode is
+/// that of a thread, so the caller must have its own mode again, also when a training fails.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[test]
+fn subnormals_are_zeros_in_a_training_and_nowhere_else() {
+    let plan = plan(CriticKind::Deranged, "gan-dime");
+    for threads in [1, 2] {
+        let mut trainer = Trainer::new(&plan.training, (1, 1), threads).unwrap();
+        let observer = |_: &StepRecord| {
+            assert!(flushes_subnormals());
+            ControlFlow::Continue(())
+        };
+        trainer.train(&FlushedSamples, 2, Box::new(observer)).unwrap();
+        assert!(!flushes_subnormals());
+        let failing = |_: &StepRecord| -> ControlFlow<()> { panic!("on purpose") };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            Trainer::new(&plan.training, (1, 1), threads)?.train(
+                &FlushedSamples,
+                2,
+                Box::new(failing),
+            )
+        }));
+        assert!(outcome.is_err() && !flushes_subnormals());
+    }
 }

@@ -58,7 +58,10 @@ def _is_from(library: str, data: Any) -> bool:
 def _unmasked(data: Any, role: str) -> NDArray[Any]:
     """Return a masked array as an array in which masked values are missing."""
     if data.dtype.kind in "fiu":
-        return np.ma.filled(data.astype(np.float64), np.nan)
+        floats: NDArray[Any] = np.ma.filled(data.astype(np.float64), np.nan)
+        if data.dtype.kind in "iu":
+            _check_exact(data.data, floats, _names(data, role))
+        return floats
     if data.dtype.kind in "bUO":
         array: NDArray[Any] = data.data.astype(object)
         array[np.ma.getmaskarray(data)] = None
@@ -128,11 +131,11 @@ def _from_array(array: NDArray[Any], role: str) -> Table:
     if array.dtype.kind == "c":  # a complex number is a pair of numbers
         names = _names(array, f"{role}.re") + _names(array, f"{role}.im")
         parts = [np.atleast_2d(part.T).T for part in (array.real, array.imag)]
-        return Table.from_matrix(names, _floats(np.hstack(parts)))
+        return Table.from_matrix(names, _floats(np.hstack(parts), names))
     names = _names(array, role)
     if array.dtype.kind in "fiu":
         matrix = array[:, np.newaxis] if array.ndim == 1 else array
-        return Table.from_matrix(names, _floats(matrix))
+        return Table.from_matrix(names, _floats(matrix, names))
     columns = [array] if array.ndim == 1 else list(array.T)
     return Table(names, [_column(column, name) for column, name in zip(columns, names)])
 
@@ -143,17 +146,38 @@ def _names(array: NDArray[Any], role: str) -> list[str]:
     return [f"{role}{k + 1}" for k in range(array.shape[1])]
 
 
-def _floats(array: NDArray[Any]) -> NDArray[Any]:
+def _floats(array: NDArray[Any], names: list[str]) -> NDArray[Any]:
     """Return float32 and float64 as they are, float16 as float32, other numbers as float64."""
     if array.dtype in (np.float32, np.float64) and array.dtype.isnative:
         return array
-    return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    floats = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        _check_exact(array, floats, names)
+    return floats
+
+
+def _check_exact(integers: Any, floats: NDArray[Any], names: list[str]) -> None:
+    """Raise an error if integers of one column, or of a matrix, were rounded to float64."""
+    large = np.argwhere(np.abs(floats) >= 2.0**53)
+    if len(large) == 0:
+        return
+    integers = np.asarray(integers, dtype=object)
+    for place in map(tuple, large):
+        if int(integers[place]) != int(floats[place]):
+            raise _rounded(names[place[1] if len(place) > 1 else 0], int(place[0]))
+
+
+def _rounded(name: str, row: int) -> ValueError:
+    return ValueError(
+        f"column '{name}' has an integer above 2^53, which would be rounded, in row {row + 1}; "
+        "subtract the same number from all rows, or make it text if it identifies something"
+    )
 
 
 def _column(array: NDArray[Any], name: str) -> Column:
     kind = array.dtype.kind
     if kind in "fiu":
-        return _floats(array)
+        return _floats(array, [name])
     if kind == "b":
         return categories(np.where(array, "true", "false"))
     if kind == "U":
@@ -200,6 +224,9 @@ def _objects(array: NDArray[Any], name: str) -> Column:
             values[~missing] = [float(value) for value in present]
         except (OverflowError, ValueError) as error:
             raise ValueError(f"column '{name}' has an invalid number: {error}") from None
+        for row in np.flatnonzero(np.abs(values) >= 2.0**53):
+            if isinstance(array[row], numbers.Integral) and int(array[row]) != int(values[row]):
+                raise _rounded(name, int(row))
         return values
     other = next((value for value in present if not isinstance(value, (numbers.Real, str))), None)
     if other is None:
@@ -255,8 +282,10 @@ def _convert_pandas_column(column: Any, name: str) -> Column:
     kind = getattr(column.dtype, "kind", "O")
     if kind in "fiu":
         if isinstance(column.dtype, np.dtype):
-            return _floats(column.to_numpy())
+            return _floats(column.to_numpy(), [name])
         values: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if kind in "iu":
+            _check_exact(column, values, [name])
         return values
     if kind in "mM":
         if getattr(column.dt, "tz", None) is not None:

@@ -109,14 +109,7 @@ fn figure(label: &str, legend: &[Key], mut panel: Panel) -> Markup {
 }
 
 fn headline(report: &EstimateReport) -> Markup {
-    let Estimate { mi, interval: (low, high), independence, .. } = report.estimate;
-    let test = match independence {
-        Some(test) if test.p_value <= 0.05 => {
-            format!("x and y are dependent (p = {})", format_p_value(test.p_value))
-        }
-        Some(test) => format!("no dependence was found (p = {})", format_p_value(test.p_value)),
-        None => "this method has no test of independence".into(),
-    };
+    let Estimate { mi, interval: (low, high), .. } = report.estimate;
     let dropped = match report.table.n_dropped() {
         0 => String::new(),
         dropped => format!(", {dropped} dropped because of missing values"),
@@ -125,7 +118,7 @@ fn headline(report: &EstimateReport) -> Markup {
     html! {
         p.number { (format!("{:.3} nats", mi.0)) }
         p { (format!("{:.3} bits; 95% interval {} to {}", mi.bits(), both(low), both(high))) }
-        p { (test) }
+        p { (report.dependence(false)) }
         p.soft { (report.table.kept.len()) " rows" (dropped) "; estimator "
             (report.plan.method.to_string()) }
     }

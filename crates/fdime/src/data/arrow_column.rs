@@ -2,6 +2,7 @@
 
 use super::frame::{Categories, Column, Frame, MISSING, Values, truth_label};
 use super::guard::without_panic;
+use super::integers::{exact, is_rounded, rounded_in_row};
 use super::source::Checked;
 use crate::error::{Result, data_error, quote};
 use crate::message::Message;
@@ -105,7 +106,8 @@ fn is_number(kind: &DataType) -> bool {
         || matches!(kind, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
 }
 
-/// Appends numbers; dates and times are numbers of their units since their origin.
+/// Appends numbers; dates and times are numbers of their units since their origin, rounded to 53
+/// bits.
 fn append_numbers(values: &mut Vec<f64>, array: &dyn Array) -> Checked<()> {
     use DataType::*;
     match array.data_type() {
@@ -115,11 +117,11 @@ fn append_numbers(values: &mut Vec<f64>, array: &dyn Array) -> Checked<()> {
         Int8 => append_cast::<Int8Type>(values, array, f64::from),
         Int16 => append_cast::<Int16Type>(values, array, f64::from),
         Int32 => append_cast::<Int32Type>(values, array, f64::from),
-        Int64 => append_cast::<Int64Type>(values, array, |value| value as f64),
+        Int64 => append_integers::<Int64Type>(values, array),
         UInt8 => append_cast::<UInt8Type>(values, array, f64::from),
         UInt16 => append_cast::<UInt16Type>(values, array, f64::from),
         UInt32 => append_cast::<UInt32Type>(values, array, f64::from),
-        UInt64 => append_cast::<UInt64Type>(values, array, |value| value as f64),
+        UInt64 => append_integers::<UInt64Type>(values, array),
         Decimal32(..) => append_decimals::<Decimal32Type>(values, array),
         Decimal64(..) => append_decimals::<Decimal64Type>(values, array),
         Decimal128(..) => append_decimals::<Decimal128Type>(values, array),
@@ -174,14 +176,33 @@ fn append_cast<T: ArrowPrimitiveType>(
     Ok(())
 }
 
+/// Appends integers of 64 bits; one that would be rounded is an error.
+fn append_integers<T: ArrowPrimitiveType<Native: Into<i128>>>(
+    values: &mut Vec<f64>,
+    array: &dyn Array,
+) -> Checked<()> {
+    let array = array.as_primitive_opt::<T>().ok_or_else(|| changed_type(array.data_type()))?;
+    for integer in array {
+        let number = integer.map_or(Some(f64::NAN), exact);
+        values.push(number.ok_or_else(|| rounded_in_row(values.len() + 1))?);
+    }
+    Ok(())
+}
+
 /// Appends decimals through their digits, so that 0.1 becomes the nearest double.
 fn append_decimals<T: DecimalType>(values: &mut Vec<f64>, array: &dyn Array) -> Checked<()> {
     let array = array.as_primitive_opt::<T>().ok_or_else(|| changed_type(array.data_type()))?;
     for row in 0..array.len() {
-        values.push(match array.is_null(row) {
-            true => f64::NAN,
-            false => array.value_as_string(row).parse().unwrap_or(f64::NAN),
-        });
+        if array.is_null(row) {
+            values.push(f64::NAN);
+            continue;
+        }
+        let digits = array.value_as_string(row);
+        let value = digits.parse().unwrap_or(f64::NAN);
+        if is_rounded(&digits, value) {
+            return Err(rounded_in_row(values.len() + 1).into());
+        }
+        values.push(value);
     }
     Ok(())
 }
@@ -310,6 +331,17 @@ mod tests {
     fn infinities_and_other_types_are_refused() {
         let error = read(&Float64Array::from(vec![1.0, f64::NEG_INFINITY])).unwrap_err();
         assert_eq!(error.to_string(), "column 'c' has an infinite value in row 2; remove it");
+        let large = (1 << 62) + 1;
+        let decimals = Decimal128Array::from(vec![large]).with_precision_and_scale(38, 0).unwrap();
+        for array in [
+            &Int64Array::from(vec![None, Some(large as i64)]) as &dyn Array,
+            &UInt64Array::from(vec![None, Some(large as u64)]),
+            &decimals,
+        ] {
+            let error = read(array).unwrap_err().to_string();
+            let expected = "column 'c' has an integer above 2^53, which would be rounded, in row ";
+            assert!(error.starts_with(expected), "{error}");
+        }
         let error = read(&BinaryArray::from(vec![b"a".as_slice()])).unwrap_err().to_string();
         assert!(error.contains("of type Binary"), "{error}");
     }

@@ -1,6 +1,7 @@
 //! Delimited text: comma-, semicolon-, tab- or bar-separated values.
 
 use super::frame::{Categories, Column, Values, means_missing};
+use super::integers::{is_rounded, rounded_in_row};
 use super::source::{BodyReader, Source};
 use super::{Table, write_whole};
 use crate::error::{Result, quote};
@@ -85,15 +86,11 @@ impl TextTable {
         let columns = columns.into_iter().zip(texts).zip(names);
         columns
             .map(|((numbers, text), name)| {
-                let values = match (text, numbers.infinite) {
-                    (Some(text), _) => text.finish(),
-                    (None, None) => Values::Continuous(numbers.values),
-                    (None, Some(row)) => {
-                        return Err(self.source.fault(format!(
-                            "column {} has an infinite value in row {row}; remove it",
-                            quote(name)
-                        )));
-                    }
+                let values = match text {
+                    Some(text) => text.finish(),
+                    None => numbers.finish().map_err(|problem| {
+                        self.source.fault(format!("column {} {problem}", quote(name)))
+                    })?,
                 };
                 Ok(Column { name: name.to_string(), values })
             })
@@ -130,7 +127,9 @@ impl TextTable {
 #[derive(Default)]
 struct Numbers {
     values: Vec<f64>,
+    /// The first row with an infinite value, and with an integer that was rounded.
     infinite: Option<usize>,
+    rounded: Option<usize>,
     is_text: bool,
 }
 
@@ -145,12 +144,24 @@ impl Numbers {
                 if value.is_infinite() {
                     self.infinite.get_or_insert(row);
                 }
+                if std::str::from_utf8(cell).is_ok_and(|cell| is_rounded(cell, value)) {
+                    self.rounded.get_or_insert(row);
+                }
                 self.values.push(value);
             }
             None => {
                 self.is_text = true;
                 self.values = Vec::new();
             }
+        }
+    }
+
+    /// Returns the values, or what is wrong with the column.
+    fn finish(self) -> std::result::Result<Values, String> {
+        match (self.infinite, self.rounded) {
+            (Some(row), _) => Err(format!("has an infinite value in row {row}; remove it")),
+            (None, Some(row)) => Err(rounded_in_row(row)),
+            (None, None) => Ok(Values::Continuous(self.values)),
         }
     }
 }
@@ -293,6 +304,10 @@ mod tests {
             (b"a,b\n1,2\n3\n".as_slice(), "row 2 has 1 instead of 2 fields"),
             (b"a,b\n1,2\n3,1e999\n", "column 'b' has an infinite value in row 2"),
             (b"a,b\n1,-inf\n", "column 'b' has an infinite value in row 1"),
+            (
+                b"a,b\n1,2\n4611686018427387905,3\n",
+                "column 'a' has an integer above 2^53, which would be rounded, in row 2; subtract",
+            ),
             (b"a,b\n1,x\n2,\xe9t\xe9\n", "column 'b', row 2 is not valid UTF-8"),
             (b"a,\xe9\n1,2\n", "field 2 of line 1 is not UTF-8"),
             (b"\n\n", "it has no rows"),
@@ -301,5 +316,6 @@ mod tests {
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
         }
         assert!(read("a,b\ninf,1\nx,2").is_ok(), "a word among words");
+        assert!(read("a,b\n4611686018427387905,1\nx,2").is_ok(), "a long name among names");
     }
 }

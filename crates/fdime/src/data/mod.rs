@@ -7,6 +7,7 @@ mod arrow_ipc;
 mod csv;
 mod frame;
 mod guard;
+mod integers;
 mod npy;
 mod open;
 mod pairs;

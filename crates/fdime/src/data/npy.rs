@@ -1,6 +1,7 @@
 //! NumPy's formats: NPY (one array) and NPZ (a zip archive of them).
 
 use super::frame::{Categories, Column, Values, means_missing, truth_label};
+use super::integers::{ADVICE, ROUNDED, exact};
 #[cfg(feature = "npz")]
 use super::source::BodyReader;
 use super::source::Source;
@@ -202,8 +203,8 @@ impl Problem {
         Self { text: text.into(), damage: false, column: None }
     }
 
-    fn in_row(column: usize, row: usize, text: &str) -> Self {
-        let text = format!("has {text} in row {}; remove it", row + 1);
+    fn in_row(column: usize, row: usize, element: BadElement) -> Self {
+        let text = format!("has {} in row {}; {}", element.what, row + 1, element.advice);
         Self { text, damage: false, column: Some(column) }
     }
 
@@ -334,7 +335,7 @@ impl Header {
                     for slot in &slots {
                         self.item
                             .append(&item, &mut columns[*slot])
-                            .map_err(|text| Problem::in_row(*slot, row, text))?;
+                            .map_err(|bad| Problem::in_row(*slot, row, bad))?;
                     }
                 }
             }
@@ -345,12 +346,18 @@ impl Header {
                 for (slot, (column, index)) in columns.iter_mut().zip(wanted).enumerate() {
                     self.item
                         .append(&items[index * width..(index + 1) * width], column)
-                        .map_err(|text| Problem::in_row(slot, row, text))?;
+                        .map_err(|bad| Problem::in_row(slot, row, bad))?;
                 }
             }
         }
         Ok(columns.into_iter().map(Growing::finish).collect())
     }
+}
+
+/// An element that is not supported, and what to do about it.
+struct BadElement {
+    what: &'static str,
+    advice: &'static str,
 }
 
 enum Growing {
@@ -415,13 +422,15 @@ impl Item {
         Ok(Self { kind, width, big_endian })
     }
 
-    /// Appends an element. The error names an element that is not supported.
-    fn append(self, bytes: &[u8], column: &mut Growing) -> std::result::Result<(), &'static str> {
+    /// Appends an element, unless it is not supported.
+    fn append(self, bytes: &[u8], column: &mut Growing) -> std::result::Result<(), BadElement> {
+        let remove = |what| BadElement { what, advice: "remove it" };
         match column {
             Growing::Continuous(values) => {
-                let value = self.number(bytes);
+                let rounded = BadElement { what: ROUNDED, advice: ADVICE };
+                let value = self.number(bytes).ok_or(rounded)?;
                 if value.is_infinite() {
-                    return Err("an infinite value");
+                    return Err(remove("an infinite value"));
                 }
                 values.push(value);
             }
@@ -429,7 +438,8 @@ impl Item {
                 categories.push(Some(truth_label(bytes != [0])));
             }
             Growing::Discrete(categories) => {
-                let text = self.text(bytes).ok_or("text that is not valid Unicode")?;
+                let text = self.text(bytes);
+                let text = text.ok_or_else(|| remove("text that is not valid Unicode"))?;
                 let text = text.trim();
                 categories.push((!means_missing(text.as_bytes())).then_some(text));
             }
@@ -437,7 +447,8 @@ impl Item {
         Ok(())
     }
 
-    fn number(self, bytes: &[u8]) -> f64 {
+    /// Decodes a number; returns `None` for an integer that would be rounded.
+    fn number(self, bytes: &[u8]) -> Option<f64> {
         let mut eight = [0; 8];
         eight[..bytes.len()].copy_from_slice(bytes);
         if self.big_endian {
@@ -446,11 +457,11 @@ impl Item {
         let [a, b, c, d, ..] = eight;
         let unused = 64 - 8 * bytes.len() as u32;
         match (self.kind, bytes.len()) {
-            (Kind::Float, 2) => half::f16::from_le_bytes([a, b]).to_f64(),
-            (Kind::Float, 4) => f32::from_le_bytes([a, b, c, d]).into(),
-            (Kind::Float, _) => f64::from_le_bytes(eight),
-            (Kind::Signed, _) => ((i64::from_le_bytes(eight) << unused) >> unused) as f64,
-            _ => u64::from_le_bytes(eight) as f64,
+            (Kind::Float, 2) => Some(half::f16::from_le_bytes([a, b]).to_f64()),
+            (Kind::Float, 4) => Some(f32::from_le_bytes([a, b, c, d]).into()),
+            (Kind::Float, _) => Some(f64::from_le_bytes(eight)),
+            (Kind::Signed, _) => exact((i64::from_le_bytes(eight) << unused) >> unused),
+            _ => exact(u64::from_le_bytes(eight)),
         }
     }
 
@@ -554,7 +565,7 @@ mod tests {
             ("i8", (-(1i64 << 40)).to_le_bytes().to_vec(), -(2f64.powi(40))),
             ("u1", vec![200], 200.0),
             ("u2", 60_000u16.to_le_bytes().to_vec(), 60_000.0),
-            ("u8", u64::MAX.to_le_bytes().to_vec(), 2f64.powi(64)),
+            ("u8", (1u64 << 63).to_le_bytes().to_vec(), 2f64.powi(63)),
         ];
         for (code, data, expected) in cases {
             for version in 1..=3 {
@@ -622,6 +633,11 @@ mod tests {
             (array("'<f8'", "False", "(3,)", &[0; 16], 1), "do not fit into 16 bytes"),
             (array("'<f8'", "False", "(99999999999, 99999999999)", &[], 1), "do not fit"),
             (array("'<f8'", "False", "(1,)", &inf, 1), "column '1' has an infinite value in row 1"),
+            (
+                array("'<i8'", "False", "(1,)", &((1i64 << 62) + 1).to_le_bytes(), 1),
+                "column '1' has an integer above 2^53, which would be rounded, in row 1; subtract",
+            ),
+            (array("'<u8'", "False", "(1,)", &[255; 8], 1), "an integer above 2^53"),
             (array("'<U1'", "False", "(1,)", &[255; 4], 1), "not valid Unicode"),
             (b"\x93NUMPY\x01\0\xff\xff{".to_vec(), "ends within its header"),
             (b"\x93NUMPY\x09\0\x01\0{".to_vec(), "unknown version 9"),

@@ -1,4 +1,5 @@
 use super::frame::{Categories, Column, Frame, Values};
+use super::integers::{is_rounded, rounded_in_row};
 use super::open::{Opened, open};
 use super::select::{pair_columns, select};
 use super::source::Checked;
@@ -390,8 +391,18 @@ fn to_numbers(column: &mut Column) -> Checked<()> {
         .iter()
         .map(|label| label.trim().parse().ok().filter(|number: &f64| number.is_finite()))
         .collect();
+    let row_of =
+        |label: usize| codes.iter().position(|code| *code as usize == label).map_or(0, |r| r + 1);
+    let rounded = |(label, number): (&String, &Option<f64>)| {
+        number.is_some_and(|number| is_rounded(label.trim(), number))
+    };
+    if let Some(bad) = labels.iter().zip(&numbers).position(rounded) {
+        return Err(
+            format!("column {} {}", quote(&column.name), rounded_in_row(row_of(bad))).into()
+        );
+    }
     if let Some(bad) = numbers.iter().position(Option::is_none) {
-        let row = codes.iter().position(|code| *code as usize == bad).map_or(0, |row| row + 1);
+        let row = row_of(bad);
         return Err(format!(
             "column {} has to be numbers, but row {row} is {}; correct it, or leave it empty",
             quote(&column.name),

@@ -9,6 +9,7 @@
 mod combine;
 mod crossfit;
 mod folds;
+mod functional;
 mod independence;
 mod inputs;
 mod matrix;

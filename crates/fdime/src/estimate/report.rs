@@ -96,7 +96,7 @@ impl EstimateReport<'_> {
             Paragraph::Text(format!(
                 "I(x; y) = {mi:.3} {unit}   95% interval {low:.3} to {high:.3}"
             )),
-            Paragraph::Text(self.independence()),
+            Paragraph::Text(self.dependence(bits)),
             Paragraph::Text(format!("reliability: {}", verdict.reliability)),
         ];
         let reasons = verdict.render(wording).reasons.into_iter();
@@ -117,12 +117,11 @@ impl EstimateReport<'_> {
         paragraphs
     }
 
-    fn independence(&self) -> String {
-        match &self.estimate.independence {
-            Some(test) if test.p_value <= 0.05 => {
-                format!("dependent: p = {} (test of independence)", format_p_value(test.p_value))
-            }
-            Some(test) => format!("no dependence found: p = {}", format_p_value(test.p_value)),
+    /// Returns the result of the test of independence in words, with amounts in bits or in nats.
+    pub fn dependence(&self, bits: bool) -> String {
+        let Estimate { mi, interval, independence, .. } = self.estimate;
+        match independence {
+            Some(test) => dependence(test.p_value, *mi, interval.1, bits),
             None => format!("{} has no test of independence", self.plan.method),
         }
     }
@@ -171,6 +170,25 @@ impl EstimateReport<'_> {
     }
 }
 
+/// Returns the result of a test of independence in words. A test can detect a dependence whose
+/// estimate is 0 to three decimals; then the words give the upper end of the interval, so that 0 is
+/// not read as independence.
+fn dependence(p: f64, mi: Nats, high: Nats, bits: bool) -> String {
+    let p_value = format_p_value(p);
+    if p > 0.05 {
+        return format!("no dependence found: p = {p_value}");
+    }
+    let found = format!("dependent: p = {p_value} (test of independence)");
+    let unit = if bits { "bits" } else { "nats" };
+    match [mi, high].map(|nats| amount(nats, bits)) {
+        [mi, _] if mi >= 0.0005 => found,
+        [_, high] if high >= 0.0005 => {
+            format!("{found}, but too weakly to measure: at most about {high:.3} {unit}")
+        }
+        _ => format!("{found}, but too weakly to measure: below 0.001 {unit}"),
+    }
+}
+
 fn names(columns: &[Column]) -> Vec<&str> {
     columns.iter().map(|column| column.name.as_str()).collect()
 }
@@ -182,4 +200,24 @@ fn amount(nats: Nats, bits: bool) -> f64 {
 /// Formats a p-value with three decimals, or in scientific notation if it is below 0.001.
 pub fn format_p_value(p: f64) -> String {
     if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_of_zero_is_not_worded_as_independence() {
+        let words = |p, mi, high| dependence(p, Nats(mi), Nats(high), false);
+        assert_eq!(words(0.001, 0.2, 0.3), "dependent: p = 0.001 (test of independence)");
+        assert_eq!(words(0.4, 0.0, 0.01), "no dependence found: p = 0.400");
+        assert_eq!(
+            words(0.001, 0.0, 0.013),
+            "dependent: p = 0.001 (test of independence), but too weakly to measure: at most about \
+             0.013 nats"
+        );
+        assert!(words(0.001, 0.0, 0.0001).ends_with("too weakly to measure: below 0.001 nats"));
+        // 0.0004 nats are 0.0006 bits, which are written as 0.001.
+        assert!(!dependence(0.001, Nats(0.0004), Nats(0.01), true).contains("measure"));
+    }
 }

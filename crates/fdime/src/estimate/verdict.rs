@@ -1,6 +1,7 @@
 //! The verdict on an estimate: how reliable it is, and why.
 
 use super::folds::RowOrder;
+use super::functional::function_between;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
 use super::result::{Baselines, FoldFigures};
@@ -121,7 +122,8 @@ impl Verdict {
     }
 
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 12] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 13] = [
+            deterministic,
             near_limit,
             above_entropy,
             above_lower_bound,
@@ -136,6 +138,13 @@ impl Verdict {
             few_rows,
         ];
         let mut reasons: Vec<Reason> = checks.iter().filter_map(|check| check(evidence)).collect();
+        for (code, pointless) in OVERRULES {
+            let applies =
+                |reason: &Reason| reason.code == code && reason.limits_to == Reliability::Doubtful;
+            if reasons.iter().any(applies) {
+                reasons.retain(|reason| !pointless.contains(&reason.code));
+            }
+        }
         reasons.sort_by_key(|reason| reason.limits_to);
         let reliability = reasons.first().map_or(Reliability::Good, |reason| reason.limits_to);
         Verdict { reliability, reasons }
@@ -148,6 +157,44 @@ fn reason(
     message: impl Into<Message>,
 ) -> Option<Reason> {
     Some(Reason { code, limits_to, message: message.into() })
+}
+
+/// Warnings that make the estimate doubtful, each with the warnings that are pointless beside it. If
+/// the information is infinite, no advice on its amount helps; if copies of rows raise the estimate,
+/// others must not say that it is too low, or ask for more rows.
+const OVERRULES: [(&str, &[&str]); 2] = [
+    (
+        "deterministic",
+        &[
+            "near-ln-n",
+            "lower-bound",
+            "folds-disagree",
+            "critics-disagree",
+            "training-above-held-out",
+            "still-improving",
+            "baseline-above",
+            "few-rows",
+        ],
+    ),
+    (
+        "duplicated-rows",
+        &["near-ln-n", "training-above-held-out", "still-improving", "baseline-above", "few-rows"],
+    ),
+];
+
+/// A number on one side that is a function of the other side.
+fn deterministic(evidence: &Evidence) -> Option<Reason> {
+    let function = function_between(evidence.x, evidence.y)?;
+    reason(
+        "deterministic",
+        Reliability::Doubtful,
+        format!(
+            "{function}, as far as {} rows can show: the mutual information is infinite, or limited \
+             only by rounding or noise that is too small to see; the estimate says no more than that \
+             it is large",
+            evidence.rows
+        ),
+    )
 }
 
 /// No method can certify more than about ln n nats from n rows without assuming a model, because
@@ -347,28 +394,36 @@ fn below_baselines(evidence: &Evidence) -> Option<Reason> {
     reason("baseline-above", limits_to, evidence.advise_effort(message))
 }
 
-/// Rows with the values of another row, which can be training and test rows of the same critic.
-fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
-    // Columns with few values repeat by chance; a column without ties identifies copies.
-    let identifies =
-        |column: &Column| matches!(column.values, Values::Continuous(_)) && !has_ties(column);
-    if !evidence.columns().any(identifies) {
-        return None;
-    }
-    let mut seen: HashSet<u64> = HashSet::with_capacity(evidence.rows);
-    let mut copies = 0;
-    for row in 0..evidence.rows {
-        let mut hasher = DefaultHasher::new();
-        for column in evidence.columns() {
-            match &column.values {
-                Values::Continuous(values) => values[row].to_bits().hash(&mut hasher),
-                Values::Discrete { codes, .. } => codes[row].hash(&mut hasher),
-            }
+/// Returns a hash of the values of some columns in a row.
+fn hash_row(columns: &[Column], row: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for column in columns {
+        match &column.values {
+            // 0 and -0 are equal.
+            Values::Continuous(values) => (values[row] + 0.0).to_bits().hash(&mut hasher),
+            Values::Discrete { codes, .. } => codes[row].hash(&mut hasher),
         }
-        copies += usize::from(!seen.insert(hasher.finish()));
     }
-    let share = copies as f64 / evidence.rows as f64;
-    if share < 0.01 {
+    hasher.finish()
+}
+
+/// Rows with the values of another row, which can be training and test rows of the same critic.
+///
+/// Rows of categories or rounded numbers repeat by chance, and those should stay. Copies can be told
+/// from them if a side's values hardly ever repeat in rows that are not copies.
+fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
+    let rows = evidence.rows;
+    let hashes =
+        |side: &[Column]| -> Vec<u64> { (0..rows).map(|row| hash_row(side, row)).collect() };
+    let (x, y) = (hashes(evidence.x), hashes(evidence.y));
+    let distinct = x.iter().zip(&y).collect::<HashSet<_>>().len();
+    let copies = rows - distinct;
+    let identifies = |side: &[u64]| {
+        let values = side.iter().collect::<HashSet<_>>().len();
+        4 * values >= rows && 10 * values >= 9 * distinct
+    };
+    let share = copies as f64 / rows as f64;
+    if share < 0.01 || !(identifies(&x) || identifies(&y)) {
         return None;
     }
     let limits_to = if share > 0.1 { Reliability::Doubtful } else { Reliability::Fair };
@@ -377,7 +432,8 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
         limits_to,
         format!(
             "{copies} rows ({:.0}%) are copies of others: critics are tested on rows that they were \
-             trained on, which raises the estimate; remove them",
+             trained on, which raises the estimate; remove them, unless they are observations of \
+             their own",
             100.0 * share
         ),
     )
@@ -562,10 +618,11 @@ mod tests {
         let more = Baselines { gaussian_copula_nats: Some(0.8), ksg_nats: None };
         let plan = plan();
         let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
+        let y = [column("y", (0..1000).map(|k| f64::from(k).cos()).collect())];
         let folds = folds();
         let evidence = Evidence {
             x: &x,
-            y: &x,
+            y: &y,
             rows: 1000,
             mi: 0.5,
             standard_error: 0.01,
@@ -612,14 +669,32 @@ mod tests {
         // The entropy of two equally frequent levels is ln 2 = 0.693 nats.
         assert_eq!(codes(&verdict_on(smooth(), label.clone(), 0.8)), ["above-entropy"]);
         assert!(codes(&verdict_on(smooth(), label, 0.5)).is_empty());
-        let copies = || column("c", (0..1000).map(|k| f64::from(k / 2).sin()).collect());
-        let doubled = verdict_on(copies(), copies(), 0.5);
+        let copies =
+            |f: fn(f64) -> f64| column("c", (0..1000).map(|k| f(f64::from(k / 2))).collect());
+        let doubled = verdict_on(copies(f64::sin), copies(f64::cos), 0.5);
         assert_eq!(
             (codes(&doubled), doubled.reliability),
             (vec!["duplicated-rows"], Reliability::Doubtful)
         );
+        // Beside copies, which raise the estimate, no warning says that it is too low.
+        let few = |f: fn(f64) -> f64| column("c", (0..100).map(|k| f(f64::from(k / 2))).collect());
+        assert_eq!(codes(&verdict_on(few(f64::sin), few(f64::cos), 4.5)), ["duplicated-rows"]);
         let coarse = column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
         let tied = verdict_on(coarse, smooth(), 0.5);
         assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Good));
+        // Rounded numbers and whole numbers repeat by chance, together more often than apart.
+        for digits in [1.0, 10.0, 30.0] {
+            let rounded = |f: fn(f64) -> f64| {
+                column("r", (0..1000).map(|k| (digits * f(f64::from(k))).round()).collect())
+            };
+            let verdict = verdict_on(rounded(f64::sin), rounded(f64::cos), 0.5);
+            assert!(!codes(&verdict).contains(&"duplicated-rows"), "{digits}");
+        }
+        // y = x: that the estimate is close to ln n, as well, would be no help.
+        let equal = verdict_on(smooth(), smooth(), 6.8);
+        assert_eq!(
+            (codes(&equal), equal.reliability),
+            (vec!["deterministic"], Reliability::Doubtful)
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! Independent jobs on several threads.
 
+mod subnormals;
 mod workers;
 
+pub(crate) use subnormals::FlushSubnormals;
 pub use workers::Workers;
 
 use std::ops::Range;
@@ -20,7 +22,7 @@ pub fn thread_count(threads: usize) -> usize {
 ///
 /// As many jobs run at a time as there are threads, with one thread each, which uses the cores
 /// better than several threads on each job; the jobs left over at the end share all threads. `job`
-/// gets its index and its number of threads.
+/// gets its index and its number of threads, and runs with subnormal numbers as zeros.
 pub fn run_jobs<T: Send>(
     threads: usize,
     jobs: usize,
@@ -43,6 +45,7 @@ fn run_range<T: Send>(
     let next = AtomicUsize::new(jobs.start);
     let finished: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
     let work = || {
+        let _flush = FlushSubnormals::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= jobs.end {

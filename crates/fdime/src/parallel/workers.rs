@@ -34,6 +34,7 @@ mod sync {
     }
 }
 
+use super::FlushSubnormals;
 use pool::{Job, MAX_TASKS, Pool};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -42,7 +43,8 @@ use std::time::{Duration, Instant};
 /// How long an idle thread spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// Runs the tasks of one job at a time on a fixed set of threads, including the caller's.
+/// Runs the tasks of one job at a time on a fixed set of threads, including the caller's. In tasks
+/// subnormal numbers are zeros.
 pub struct Workers {
     pool: Arc<Pool>,
     threads: Vec<JoinHandle<()>>,
@@ -72,6 +74,7 @@ impl Workers {
     /// `worker` < [`count`](Self::count) identifies the thread. Returns when all tasks are
     /// finished; a panic in a task is resumed here.
     fn run(&mut self, tasks: usize, job: Job<'_>) {
+        let _flush = FlushSubnormals::new();
         if self.threads.is_empty() || tasks <= 1 {
             (0..tasks).for_each(|task| job(0, task));
         } else {
@@ -83,6 +86,7 @@ impl Workers {
 
 /// Works on the jobs of the pool until it stops.
 fn serve(pool: &Pool, worker: usize) {
+    let _flush = FlushSubnormals::new();
     loop {
         let idle_since = Instant::now();
         let spin = || {

@@ -7,7 +7,7 @@ use crate::critic::{Batch, Reference};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::nn::Adam;
-use crate::parallel::Workers;
+use crate::parallel::{FlushSubnormals, Workers};
 use crate::random::{Purpose, stream};
 
 /// The number of times that the held-out rows are scored during a training.
@@ -54,6 +54,7 @@ impl Trainer {
     /// parameters. Returns the objective and the estimate from before the update. If the objective
     /// is not finite, the parameters stay as they are.
     pub fn step(&mut self, batches: &mut dyn Batches) -> Result<(f64, Nats)> {
+        let _flush = FlushSubnormals::new();
         let (seed, step) = (self.training.seed, self.iteration as u64);
         batches.fill(seed, step, &mut self.batch, &mut self.workers);
         if let LearnerPlan::Critic(learner) = &self.training.learner {
@@ -70,13 +71,15 @@ impl Trainer {
     }
 
     /// Trains for `steps` steps, or until the training diverges or the observer stops it. If the
-    /// source holds rows out, the parameters that were best on them are returned.
+    /// source holds rows out, the parameters that were best on them are returned. Meanwhile
+    /// subnormal numbers are zeros on this thread, also in the source and the observer.
     pub fn train(
         &mut self,
         source: &dyn BatchSource,
         steps: usize,
         observer: Box<dyn Observer + '_>,
     ) -> Result<Outcome> {
+        let _flush = FlushSubnormals::new();
         let mut batches = source.open();
         let mut recorder = Recorder::new(steps, observer);
         let mut validation = Validation::new(steps);
