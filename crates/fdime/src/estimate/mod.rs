@@ -7,10 +7,13 @@
 //! from training.
 
 mod combine;
+mod contingency;
+mod counts;
 mod crossfit;
 mod folds;
 mod independence;
 mod inputs;
+mod levels;
 mod matrix;
 mod method;
 mod model;
@@ -48,6 +51,7 @@ use crate::error::{Error, Result};
 use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::random::{Purpose, stream};
+use counts::{countable, estimate_from_counts};
 use crossfit::{Table, crossfit, mean_and_variance};
 use rand::RngExt;
 use verdict::{Evidence, entropy_bound};
@@ -107,6 +111,9 @@ pub fn estimate(
     if plan.method == Method::Ksg {
         return nearest_neighbours(table, plan, engine.threads(), progress);
     }
+    if let Some(counts) = countable(table, plan) {
+        return estimate_from_counts(&counts, table, plan, progress);
+    }
     let fit = crossfit(table, plan, engine, progress)?;
     let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
     let lower_bound = fit.lower_bound;
@@ -116,7 +123,7 @@ pub fn estimate(
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
         undetectable: undetectable(table),
-        upper_limit: entropy_bound(x, y, rows).map_or(f64::INFINITY, |(_, bound)| bound),
+        upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
     };
     let baselines = baselines(table, engine.threads());
     let verdict = Verdict::new(&Evidence {
