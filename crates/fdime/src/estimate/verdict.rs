@@ -602,8 +602,10 @@ mod tests {
             (codes(&doubled), doubled.reliability),
             (vec!["duplicated-rows"], Reliability::Doubtful)
         );
-        let coarse = column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
-        let tied = verdict_on(coarse, smooth(), 0.5);
+        let coarse = || column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
+        let tied = verdict_on(coarse(), smooth(), 0.5);
         assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Good));
+        // Seven values have at most ln 7 = 1.95 nats, whether they are categories or numbers.
+        assert_eq!(codes(&verdict_on(coarse(), smooth(), 2.1)), ["above-entropy", "ties"]);
     }
 }
