@@ -177,7 +177,8 @@ impl Objective {
         self.estimator.name().to_string()
     }
 
-    /// The objective by name: `f:` and a divergence, `moving-average`, `clipped-TAU` or `info-nce`.
+    /// The objective by name: `f:` and a divergence, `moving-average`, `clipped-TAU`,
+    /// `info-nce` or `symmetric-info-nce`.
     #[getter]
     fn cost(&self) -> String {
         match self.estimator.cost() {
@@ -185,6 +186,7 @@ impl Objective {
             Cost::MovingAverage => "moving-average".into(),
             Cost::Clipped { tau } => format!("clipped-{tau}"),
             Cost::InfoNce => "info-nce".into(),
+            Cost::SymmetricInfoNce => "symmetric-info-nce".into(),
         }
     }
 

@@ -304,6 +304,39 @@ fn check_in_browser(report: &Path) {
     assert!(!log.contains("CONSOLE"), "the console is silent: {log}");
 }
 
+/// y is x in three of four rows and the other letter in one: I = ln 2 - h(1/4) = .1308 nats.
+#[test]
+fn categories_are_counted() {
+    let folder = Folder::new();
+    let rows = (0..400).map(|k: usize| {
+        let x = k % 2;
+        let y = if k % 8 < 2 { 1 - x } else { x };
+        format!("{},{},{}\n", ["a", "b"][x], ["c", "d"][y], y)
+    });
+    let text = format!("x,y,coded\n{}", rows.collect::<String>());
+    let table = folder.write("letters.csv", &text);
+    let (report, out) = (folder.path("report.html"), folder.path("mi.csv"));
+    let found = json(&format!("estimate {table} --x x --y y --json --report {}", report.display()));
+    assert!((found["mi_nats"].as_f64().unwrap() - 0.1308).abs() < 0.002, "{found}");
+    assert_eq!(
+        (&found["p_value"], &found["verdict"]["reliability"]),
+        (&0.001.into(), &"good".into())
+    );
+    assert!(found["folds"].as_array().unwrap().is_empty());
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("counts of discrete values") && !page.contains("NaN"));
+    // A letter that is coded as a number has the same information.
+    let coded = json(&format!("estimate {table} --x x --y coded --json"));
+    assert_eq!(coded["mi_nats"], found["mi_nats"]);
+    assert_eq!(coded["verdict"]["reasons"][0]["code"], "ties");
+    let folder_to_save = folder.path("model");
+    let error =
+        refusal(&format!("estimate {table} --x x --y y --save {}", folder_to_save.display()));
+    assert!(error.contains("--estimator gan-dime") && !folder_to_save.exists(), "{error}");
+    stdout(&format!("matrix {table} -o {}", out.display()));
+    assert!(std::fs::read_to_string(&out).unwrap().lines().count() >= 3);
+}
+
 #[test]
 fn saved_critics_score_new_rows() {
     let folder = Folder::new();

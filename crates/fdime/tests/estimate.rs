@@ -120,6 +120,18 @@ fn estimates_the_mutual_information_of_categories() {
     assert!(one.interval.1.0 <= 4f64.ln() + 1e-9, "at most the entropy");
 }
 
+/// A class coded as a number is limited to its entropy, and not compared with methods for
+/// measurements.
+#[test]
+fn a_number_with_few_values_is_treated_as_discrete() {
+    let (x, _) = sample("gaussian", 1, Level::Mi(1.0), 400);
+    let Values::Continuous(values) = &x[0].values else { panic!() };
+    let sign = values.iter().map(|value| f64::from(u8::from(*value > 0.0))).collect();
+    let result = run(&(x, columns("y", vec![sign])), &quick(Method::GaussianCopula));
+    assert!(result.mi.0 <= 2f64.ln() && result.interval.1.0 <= 2f64.ln(), "{:?}", result.interval);
+    assert!(result.baselines.gaussian_copula_nats.is_none() && result.baselines.ksg_nats.is_none());
+}
+
 /// Results do not depend on the number of threads or the order of trainings.
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {

@@ -60,7 +60,7 @@ def _plot_pointwise(panel: Any, result: Estimate) -> None:
     # A few extreme values would compress the rest, so the outermost bars collect them.
     ends = np.quantile(values, [0.002, 0.998])
     panel.hist(np.clip(values, *ends), bins=50, color=_BAR)
-    panel.axvline(result.unclipped, color=_MARK, label="mean")
+    panel.axvline(values.mean(), color=_MARK, label="mean")
     panel.axvline(0.0, color=_SOFT, linestyle=":")
     panel.set(title="pointwise information", xlabel="nats", ylabel="rows")
     _finish(panel)

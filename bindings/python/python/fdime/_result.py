@@ -190,7 +190,8 @@ class Estimate:
     plan: dict[str, Any] = field(repr=False)
     #: The duration in seconds.
     seconds: float
-    #: The critics, for :meth:`score_samples`; None for ``ksg``, which has none.
+    #: The critics, for :meth:`score_samples`; None for ``ksg`` and for counts, which
+    #: have none.
     critics: Critics | None = field(repr=False)
     _json: str = field(repr=False)
     _summaries: tuple[str, str] = field(repr=False)

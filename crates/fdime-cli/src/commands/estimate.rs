@@ -31,6 +31,11 @@ pub fn run(args: &Arguments) -> Outcome {
     let engine = CpuEngine::new(args.estimation.threads);
     let result = estimate(&table.x, &table.y, &plan, &engine, &watch)?;
     drop(watch);
+    if args.save.is_some() && result.models.is_empty() {
+        let problem = "--save: these columns are compared by their counts, without critics that \
+                       could be saved; use --estimator gan-dime";
+        return Err(Failure::Usage(problem.into()));
+    }
     let seconds = start.elapsed().as_secs_f64();
     let report = EstimateReport { table: &table, plan: &plan, estimate: &result, seconds };
 

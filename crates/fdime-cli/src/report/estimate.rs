@@ -119,8 +119,7 @@ fn headline(report: &EstimateReport) -> Markup {
         p.number { (format!("{:.3} nats", mi.0)) }
         p { (format!("{:.3} bits; 95% interval {} to {}", mi.bits(), both(low), both(high))) }
         p { (report.dependence(false)) }
-        p.soft { (report.table.kept.len()) " rows" (dropped) "; estimator "
-            (report.plan.method.to_string()) }
+        p.soft { (report.table.kept.len()) " rows" (dropped) "; estimator " (report.method()) }
     }
 }
 
@@ -160,14 +159,15 @@ fn pointwise(estimate: &Estimate) -> Markup {
     // A few extreme values, which count in the outermost bars, must not stretch the axis.
     let mut panel = histogram(&sorted, 60, central_range(&sorted, 0.002), ("nats", "rows"));
     panel.add(None, Rule::vertical(Stroke { ink: Ink::Truth, dash: Dash::Dashed }, 0.0, ""));
-    let mean = estimate.unclipped.0;
+    let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
     panel.add(None, Rule::vertical(Stroke::solid(Ink::Series(1)), mean, "mean"));
     let negative = sorted.iter().filter(|value| **value < 0.0).count();
     let share = 100.0 * negative as f64 / sorted.len().max(1) as f64;
     html! {
         p.soft {
-            "ln p(x,y)/(p(x)p(y)) of each row, by a critic that was trained without it; "
-            (format!("{share:.0}% are negative."))
+            "ln p(x,y)/(p(x)p(y)) of each row"
+            @if !estimate.models.is_empty() { ", by a critic that was trained without it" }
+            (format!("; {share:.0}% are negative."))
         }
         (figure("histogram of pointwise information", &[], panel))
     }

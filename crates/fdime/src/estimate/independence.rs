@@ -48,7 +48,8 @@ pub struct IndependenceTest {
     /// The mean log ratio of the observed pairs of the rows that are permuted.
     pub observed: f64,
     /// The null distribution: the mean log ratio of each permuted pairing, with the spread around
-    /// their mean increased to account for the dependence between folds.
+    /// their mean increased to account for the dependence between folds; for counts, the plug-in
+    /// value of each permuted table.
     pub null: Vec<f64>,
 }
 

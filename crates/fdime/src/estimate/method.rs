@@ -14,7 +14,8 @@ use std::{fmt, str::FromStr};
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Method {
-    /// GAN-DIME critics from a portfolio of recipes, chosen by the held-out objective.
+    /// GAN-DIME critics from a portfolio of recipes, chosen by the held-out objective; counts if all
+    /// columns are discrete.
     Auto,
     /// The same portfolio, trained with another estimator.
     Critic(FiniteDataEstimator),

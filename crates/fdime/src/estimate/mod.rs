@@ -7,11 +7,14 @@
 //! from training.
 
 mod combine;
+mod contingency;
+mod counts;
 mod crossfit;
 mod folds;
 mod functional;
 mod independence;
 mod inputs;
+mod levels;
 mod matrix;
 mod method;
 mod model;
@@ -50,7 +53,9 @@ use crate::error::{Error, Result};
 use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::random::{Purpose, stream};
+use counts::{countable, estimate_from_counts};
 use crossfit::{Table, crossfit, mean_and_variance};
+use levels::takes_few_values;
 use rand::RngExt;
 use verdict::{Evidence, entropy_bound};
 
@@ -109,6 +114,9 @@ pub fn estimate(
     if plan.method == Method::Ksg {
         return nearest_neighbours(table, plan, engine.threads(), progress);
     }
+    if let Some(counts) = countable(table, plan) {
+        return estimate_from_counts(&counts, table, plan, progress);
+    }
     let fit = crossfit(table, plan, engine, progress)?;
     let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
     let lower_bound = fit.lower_bound;
@@ -120,7 +128,7 @@ pub fn estimate(
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
         undetectable: undetectable(table),
-        upper_limit: entropy_bound(x, y, rows).map_or(f64::INFINITY, |(_, bound)| bound),
+        upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
     };
     let baselines = baselines(table, engine.threads());
     let verdict = Verdict::new(&Evidence {
@@ -249,12 +257,18 @@ fn normal_scores(table: Table, max_rows: usize) -> [(Vec<f32>, usize); 2] {
     })
 }
 
+/// Returns whether both sides have a column of measurements. Normal scores and nearest neighbours
+/// say nothing about sides whose columns take few values.
+fn has_measurements(table: Table) -> bool {
+    [table.x, table.y].iter().all(|side| !side.iter().all(takes_few_values))
+}
+
 /// Returns classical estimates from the continuous columns.
 fn baselines(table: Table, threads: usize) -> Baselines {
-    let [(x, x_dim), (y, y_dim)] = normal_scores(table, MAX_BASELINE_ROWS);
-    if x_dim == 0 || y_dim == 0 {
+    if !has_measurements(table) {
         return Baselines::default();
     }
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, MAX_BASELINE_ROWS);
     let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
     let columns = x_dim + y_dim;
     let discrete = |side: &[Column]| {
@@ -337,8 +351,9 @@ fn nearest_neighbours(
         undetectable,
         upper_limit: f64::INFINITY,
     };
-    let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
-    let baselines = Baselines { gaussian_copula_nats: Some(copula), ksg_nats: None };
+    let copula = || CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
+    let gaussian_copula_nats = has_measurements(table).then(copula);
+    let baselines = Baselines { gaussian_copula_nats, ksg_nats: None };
     let verdict = Verdict::new(&Evidence {
         x: table.x,
         y: table.y,

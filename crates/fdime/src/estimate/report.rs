@@ -1,5 +1,6 @@
 //! The report of an estimate: a summary for people and a record for programs.
 
+use super::method::Method;
 use super::plan::EstimatePlan;
 use super::result::{Baselines, Estimate, FoldFigures, RaceEntry};
 use super::verdict::RenderedVerdict;
@@ -110,11 +111,19 @@ impl EstimateReport<'_> {
         paragraphs.push(Paragraph::Text(format!(
             "{} rows{dropped}; estimator {}; {:.1} s",
             self.table.kept.len(),
-            self.plan.method,
+            self.method(),
             self.seconds
         )));
         paragraphs.extend([self.comparison(bits), self.categories()].into_iter().flatten());
         paragraphs
+    }
+
+    /// Returns the method, and whether it counted instead of training critics.
+    pub fn method(&self) -> String {
+        match (&self.plan.method, self.estimate.models.is_empty()) {
+            (Method::Auto, true) => "auto (counts of discrete values)".into(),
+            (method, _) => method.to_string(),
+        }
     }
 
     /// Returns the result of the test of independence in words, with amounts in bits or in nats.

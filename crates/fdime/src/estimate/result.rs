@@ -19,7 +19,7 @@ pub struct Estimate {
     pub interval: (Nats, Nats),
     /// The test of independence; `None` if the method has none.
     pub independence: Option<IndependenceTest>,
-    /// The log ratio of every row, from critics that were not trained on it.
+    /// The log ratio of every row, from critics that were not trained on it, or from counts.
     pub pointwise: Vec<f64>,
     /// The results of each fold.
     pub folds: Vec<FoldFigures>,
@@ -32,7 +32,7 @@ pub struct Estimate {
     pub baselines: Baselines,
     /// The reliability of the estimate, and the reasons for it.
     pub verdict: Verdict,
-    /// The critics: one model for each fold.
+    /// The critics: one model for each fold; none for nearest neighbours and for counts.
     pub models: Vec<FoldModel>,
 }
 
@@ -98,7 +98,8 @@ pub struct RaceEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Baselines {
-    /// Canonical correlations of normal scores; `None` without continuous columns on both sides.
+    /// Canonical correlations of normal scores; `None` unless both sides have a column of numbers
+    /// with many values.
     pub gaussian_copula_nats: Option<f64>,
     /// Nearest neighbours of normal scores; `None` unless all columns are continuous and few,
     /// because it breaks down in many dimensions.

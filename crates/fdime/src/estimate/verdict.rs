@@ -2,13 +2,14 @@
 
 use super::folds::RowOrder;
 use super::functional::function_between;
+use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
 use super::result::{Baselines, FoldFigures};
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -137,7 +138,11 @@ impl Verdict {
             ignored_categories,
             few_rows,
         ];
-        let mut reasons: Vec<Reason> = checks.iter().filter_map(|check| check(evidence)).collect();
+        Verdict::of(checks.iter().filter_map(|check| check(evidence)).collect())
+    }
+
+    /// Returns the verdict with these reasons, without those that others make pointless.
+    pub(super) fn of(mut reasons: Vec<Reason>) -> Self {
         for (code, pointless) in OVERRULES {
             let applies =
                 |reason: &Reason| reason.code == code && reason.limits_to == Reliability::Doubtful;
@@ -151,7 +156,7 @@ impl Verdict {
     }
 }
 
-fn reason(
+pub(super) fn reason(
     code: &'static str,
     limits_to: Reliability,
     message: impl Into<Message>,
@@ -217,38 +222,17 @@ fn near_limit(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-/// Returns the entropy of a side by its observed frequencies; `None` if a column is continuous.
-fn entropy(columns: &[Column], rows: usize) -> Option<f64> {
-    let codes: Vec<&Vec<u32>> = columns
-        .iter()
-        .map(|column| match &column.values {
-            Values::Discrete { codes, .. } => Some(codes),
-            Values::Continuous(_) => None,
-        })
-        .collect::<Option<_>>()?;
-    let mut counts: HashMap<Vec<u32>, f64> = HashMap::new();
-    for row in 0..rows {
-        *counts.entry(codes.iter().map(|codes| codes[row]).collect()).or_default() += 1.0;
-    }
-    let n = rows as f64;
-    Some(counts.values().map(|count| -count / n * (count / n).ln()).sum())
-}
-
 /// Returns the discrete side with the smaller entropy, which bounds the mutual information, and
 /// this entropy; `None` if neither side is discrete.
-pub(super) fn entropy_bound(
-    x: &[Column],
-    y: &[Column],
-    rows: usize,
-) -> Option<(&'static str, f64)> {
+pub(super) fn entropy_bound(x: &[Column], y: &[Column]) -> Option<(&'static str, f64)> {
     [("x", x), ("y", y)]
         .into_iter()
-        .filter_map(|(side, columns)| Some((side, entropy(columns, rows)?)))
+        .filter_map(|(side, columns)| Some((side, Levels::of(columns)?.entropy())))
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 fn above_entropy(evidence: &Evidence) -> Option<Reason> {
-    let (side, bound) = entropy_bound(evidence.x, evidence.y, evidence.rows)?;
+    let (side, bound) = entropy_bound(evidence.x, evidence.y)?;
     if evidence.mi <= bound {
         return None;
     }
@@ -440,7 +424,7 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
 }
 
 /// Returns whether a continuous column takes few values.
-fn has_ties(column: &Column) -> bool {
+pub(super) fn has_ties(column: &Column) -> bool {
     let Values::Continuous(values) = &column.values else { return false };
     let mut sorted = values.clone();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -679,9 +663,11 @@ mod tests {
         // Beside copies, which raise the estimate, no warning says that it is too low.
         let few = |f: fn(f64) -> f64| column("c", (0..100).map(|k| f(f64::from(k / 2))).collect());
         assert_eq!(codes(&verdict_on(few(f64::sin), few(f64::cos), 4.5)), ["duplicated-rows"]);
-        let coarse = column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
-        let tied = verdict_on(coarse, smooth(), 0.5);
+        let coarse = || column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
+        let tied = verdict_on(coarse(), smooth(), 0.5);
         assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Good));
+        // Seven values have at most ln 7 = 1.95 nats, whether they are categories or numbers.
+        assert_eq!(codes(&verdict_on(coarse(), smooth(), 2.1)), ["above-entropy", "ties"]);
         // Rounded numbers and whole numbers repeat by chance, together more often than apart.
         for digits in [1.0, 10.0, 30.0] {
             let rounded = |f: fn(f64) -> f64| {
