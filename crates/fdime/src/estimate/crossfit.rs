@@ -10,6 +10,8 @@ use super::progress::{Progress, advance};
 use super::recipe::CriticRecipe;
 use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry};
 use super::scaling::Scaling;
+use super::serial::SerialDependence;
+use super::shift_test::shift_test;
 use super::table_rows::TableRows;
 use crate::data::{Column, Values};
 use crate::engine::{Engine, Task};
@@ -110,6 +112,7 @@ struct Job {
 pub(super) fn crossfit(
     table: Table,
     plan: &EstimatePlan,
+    serial: &SerialDependence,
     engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<CrossFit> {
@@ -136,10 +139,23 @@ pub(super) fn crossfit(
     let marginal = nulls.iter().flat_map(PairedNull::marginal).collect();
     let all = [ScoreBlock::Paired { first: 0, joint, marginal }];
     let lower_bound = Readout::DonskerVaradhan.read(Link::Identity, Scores(&all)).0;
-    let freedom = table.degrees_of_freedom();
-    let independence =
-        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?;
+    let independence = if is_short_series(plan, serial) {
+        shift_test(table.x, table.y, plan.permutations, progress)?
+    } else {
+        let freedom = table.degrees_of_freedom();
+        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?
+    };
     Ok(CrossFit { models, folds: figures, race, pointwise, independence, lower_bound })
+}
+
+/// A fold of a series needs to be worth this many independent rows for a test by its critics. In
+/// fewer, circular shifts are too much alike, and chance agreement continues from fold to fold.
+const MIN_EFFECTIVE_ROWS_OF_FOLD: f64 = 40.0;
+
+/// Returns whether rows are a series that is too short for a test by critics.
+fn is_short_series(plan: &EstimatePlan, serial: &SerialDependence) -> bool {
+    plan.order != RowOrder::Exchangeable
+        && serial.effective_rows() < MIN_EFFECTIVE_ROWS_OF_FOLD * plan.folds as f64
 }
 
 /// Returns the folds whose validation rows may decide how this fold's test rows are scored: those
@@ -432,6 +448,10 @@ impl Work<'_> {
             }
             RowOrder::Series { gap } => {
                 PairedNull::shifts(&fold.test, gap, max_rows, self.plan.seed)
+            }
+            // A plan that is run has its gap.
+            RowOrder::AutomaticSeries => {
+                PairedNull::shifts(&fold.test, 0, max_rows, self.plan.seed)
             }
         };
         let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false);

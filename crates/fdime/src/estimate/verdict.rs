@@ -5,6 +5,7 @@ use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
 use super::recipe::Portfolio;
 use super::result::{Baselines, FoldFigures};
+use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording};
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,7 @@ pub(super) struct Evidence<'a> {
     pub(super) baselines: &'a Baselines,
     /// The standard deviation between recipes and seeds.
     pub(super) spread: f64,
+    pub(super) serial: &'a SerialDependence,
     pub(super) plan: &'a EstimatePlan,
 }
 
@@ -121,10 +123,11 @@ impl Verdict {
     }
 
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 12] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 13] = [
             near_limit,
             above_entropy,
             above_lower_bound,
+            serial_dependence,
             folds_disagree,
             critics_disagree,
             overfit,
@@ -235,6 +238,11 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
+/// Rows that are like their neighbours.
+fn serial_dependence(evidence: &Evidence) -> Option<Reason> {
+    evidence.serial.reason(evidence.plan.order)
+}
+
 /// Fold means that vary more than their standard errors explain.
 fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
     let k = evidence.folds.len() as f64;
@@ -262,7 +270,7 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
         RowOrder::Exchangeable => {
             message.text("; are the rows in time order (").parameter(Parameter::Blocks).text(")?")
         }
-        RowOrder::Series { .. } => message,
+        RowOrder::Series { .. } | RowOrder::AutomaticSeries => message,
     };
     reason("folds-disagree", limits_to, message)
 }
@@ -505,6 +513,7 @@ mod tests {
             folds: &[],
             baselines: &baselines,
             spread: 0.0,
+            serial: &SerialDependence::none(1000),
             plan: &plan,
         };
         change(&mut evidence, &mut changed);
@@ -573,6 +582,7 @@ mod tests {
             folds: &folds,
             baselines: &more,
             spread: 0.0,
+            serial: &SerialDependence::none(1000),
             plan: &plan,
         };
         let verdict = Verdict::new(&evidence);
@@ -597,6 +607,7 @@ mod tests {
                 folds: &folds,
                 baselines: &baselines,
                 spread: 0.0,
+                serial: &SerialDependence::none(rows),
                 plan: &plan,
             };
             Verdict::new(&evidence)
