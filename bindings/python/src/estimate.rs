@@ -53,7 +53,8 @@ impl ReadingOptions {
     }
 }
 
-/// Returns the plan for an estimator and an effort as JSON.
+/// Returns the plan for an estimator and an effort as JSON. A series without a gap gets one from the
+/// data.
 #[pyfunction]
 pub fn estimate_plan(
     estimator: &str,
@@ -61,15 +62,16 @@ pub fn estimate_plan(
     folds: usize,
     permutations: usize,
     seed: u64,
-    blocks: Option<usize>,
+    series: bool,
+    gap: Option<usize>,
 ) -> PyResult<String> {
     let plan = call_library(|| {
         let mut plan = EstimatePlan::new(estimator.parse()?, effort.parse()?);
         plan.folds = folds;
         plan.permutations = permutations;
         plan.seed = seed;
-        if let Some(gap) = blocks {
-            plan.order = RowOrder::Series { gap };
+        if series {
+            plan.order = gap.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
         }
         Ok(plan)
     })?;
@@ -137,6 +139,7 @@ pub fn estimate<'py>(
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let start = Instant::now();
     let table = pair_table(&x.get().frame, &y.get().frame, &options)?;
+    let plan = call_library(|| Ok(plan.for_data(&table.x, &table.y)))?;
     let result = run_in_background(py, callback, |progress| {
         library::estimate(&table.x, &table.y, &plan, &CpuEngine::new(threads), progress)
     })?;

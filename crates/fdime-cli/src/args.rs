@@ -351,8 +351,8 @@ pub struct Estimate {
     #[command(flatten)]
     pub estimation: Estimation,
     /// Rows are a time series: contiguous folds with GAP rows left out between them, and circular
-    /// shifts for the test [default gap: a hundredth of the rows]
-    #[arg(long, value_name = "GAP", num_args = 0..=1, require_equals = true)]
+    /// shifts for the test [default gap: twice the autocorrelation time]
+    #[arg(long, value_name = "GAP", num_args = 0..=1)]
     pub blocks: Option<Option<usize>>,
     /// Print bits instead of nats
     #[arg(long)]

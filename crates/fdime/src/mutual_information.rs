@@ -95,6 +95,12 @@ impl<'a> MutualInformation<'a> {
         self
     }
 
+    /// Treats rows as a time series whose gap is computed from its autocorrelation time.
+    pub fn automatic_series(mut self) -> Self {
+        self.order = RowOrder::AutomaticSeries;
+        self
+    }
+
     /// Sets the seed of folds, parameters and permutations.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -114,14 +120,14 @@ impl<'a> MutualInformation<'a> {
         self
     }
 
-    /// Returns the plan of the estimate.
+    /// Returns the plan of the estimate, with the gap of an automatic series.
     pub fn plan(&self) -> EstimatePlan {
         let mut plan = EstimatePlan::new(self.method.clone(), self.effort);
         plan.folds = self.folds.unwrap_or(plan.folds);
         plan.permutations = self.permutations.unwrap_or(plan.permutations);
         plan.order = self.order;
         plan.seed = self.seed;
-        plan
+        plan.for_data(&self.x, &self.y)
     }
 
     /// Estimates on the processor's cores.

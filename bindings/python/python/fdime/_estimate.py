@@ -29,7 +29,7 @@ def estimate_plan(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
-    blocks: int | None = None,
+    blocks: bool | int | None = None,
 ) -> dict[str, Any]:
     """Return the plan of an estimate: all settings that determine it, as plain data.
 
@@ -45,7 +45,8 @@ def estimate_plan(
         check_count(folds, "folds"),
         check_count(permutations, "permutations"),
         check_count(seed, "seed"),
-        None if blocks is None else check_count(blocks, "blocks"),
+        blocks is not None and blocks is not False,
+        None if blocks is None or isinstance(blocks, bool) else check_count(blocks, "blocks"),
     )
     plan: dict[str, Any] = json.loads(text)
     return plan
@@ -61,7 +62,7 @@ def mutual_information(
     numeric: str | list[str] | None = None,
     missing: MissingOrConstant = "error",
     constant: MissingOrConstant = "error",
-    blocks: int | None = None,
+    blocks: bool | int | None = None,
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
@@ -96,7 +97,8 @@ def mutual_information(
         ``'error'``, or ``'drop'`` to leave them out.
     blocks
         For a time series: the number of rows to leave out between contiguous folds, so that rows of
-        different folds are unrelated.
+        different folds are unrelated. True computes it from the autocorrelation time; the result's
+        ``plan`` has the number.
     folds, permutations, seed
         Folds of cross-fitting, permutations of the test of independence, and the seed of all random
         numbers. The same seed gives the same numbers with any number of threads.

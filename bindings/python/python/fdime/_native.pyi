@@ -145,7 +145,8 @@ def estimate_plan(
     folds: int,
     permutations: int,
     seed: int,
-    blocks: int | None,
+    series: bool,
+    gap: int | None,
 ) -> str: ...
 def estimate(
     x: Table, y: Table, plan: str, options: dict[str, Any], threads: int, callback: _Callback

@@ -62,7 +62,7 @@ class MutualInformation(BaseEstimator):
         numeric: str | list[str] | None = None,
         missing: MissingOrConstant = "error",
         constant: MissingOrConstant = "drop",
-        blocks: int | None = None,
+        blocks: bool | int | None = None,
         folds: int = 5,
         permutations: int = 999,
         seed: int = 0,

@@ -23,9 +23,9 @@ pub fn run(args: &Arguments) -> Outcome {
     }
     let start = Instant::now();
     let table = load_pairs(&args.file, args.x.as_deref(), args.y.as_deref(), &reading)?;
-    let rows = table.kept.len();
     if let Some(gap) = args.blocks {
-        plan.order = RowOrder::Series { gap: gap.unwrap_or(rows / 100) };
+        plan.order = gap.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
+        plan = plan.for_data(&table.x, &table.y);
     }
     let watch = Watch::new("estimating");
     let engine = CpuEngine::new(args.estimation.threads);

@@ -12,6 +12,8 @@ use super::progress::{Progress, advance};
 use super::recipe::CriticRecipe;
 use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry};
 use super::scaling::Scaling;
+use super::serial::SerialDependence;
+use super::shift_test::shift_test;
 use super::table_rows::TableRows;
 use crate::data::{Column, Values};
 use crate::engine::{Engine, Task};
@@ -122,6 +124,7 @@ struct Job {
 pub(super) fn crossfit(
     table: Table,
     plan: &EstimatePlan,
+    serial: &SerialDependence,
     engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<CrossFit> {
@@ -146,9 +149,12 @@ pub(super) fn crossfit(
         nulls.push(scored.null);
         bounds.push(scored.bound);
     }
-    let freedom = table.degrees_of_freedom();
-    let independence =
-        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?;
+    let independence = if is_short_series(plan, serial) {
+        shift_test(table.x, table.y, plan.permutations, progress)?
+    } else {
+        let freedom = table.degrees_of_freedom();
+        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?
+    };
     let share = |fold: usize| folds[fold].test.len() as f64 / table.rows as f64;
     let lower_bound = bounds.iter().enumerate().map(|(k, bound)| share(k) * bound.value).sum();
     let lower_bound_variance =
@@ -162,6 +168,16 @@ pub(super) fn crossfit(
         lower_bound,
         lower_bound_variance,
     })
+}
+
+/// A fold of a series needs to be worth this many independent rows for a test by its critics. In
+/// fewer, circular shifts are too much alike, and chance agreement continues from fold to fold.
+const MIN_EFFECTIVE_ROWS_OF_FOLD: f64 = 40.0;
+
+/// Returns whether rows are a series that is too short for a test by critics.
+fn is_short_series(plan: &EstimatePlan, serial: &SerialDependence) -> bool {
+    plan.order != RowOrder::Exchangeable
+        && serial.effective_rows() < MIN_EFFECTIVE_ROWS_OF_FOLD * plan.folds as f64
 }
 
 /// Returns the folds whose validation rows may decide how this fold's test rows are scored: those
@@ -536,6 +552,10 @@ impl Work<'_> {
             }
             RowOrder::Series { gap } => {
                 PairedNull::shifts(&fold.test, gap, max_rows, self.plan.seed)
+            }
+            // A plan that is run has its gap.
+            RowOrder::AutomaticSeries => {
+                PairedNull::shifts(&fold.test, 0, max_rows, self.plan.seed)
             }
         };
         let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false);

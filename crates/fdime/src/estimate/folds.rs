@@ -16,6 +16,8 @@ pub enum RowOrder {
         /// The distance in rows beyond which two rows are treated as unrelated.
         gap: usize,
     },
+    /// Rows are a time series whose gap is computed from its autocorrelation time.
+    AutomaticSeries,
 }
 
 /// A fold: critics are trained on `train`, stopped early by `validation`, and evaluated on `test`.
@@ -45,7 +47,7 @@ pub(super) fn largest_gap(n: usize, count: usize) -> Option<usize> {
 }
 
 /// Returns `count` folds whose test rows are a partition of the `n` rows. The gap of a series must
-/// not exceed the largest possible one.
+/// not exceed the largest possible one; one that is not yet computed counts as 0.
 pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
     let mut rows: Vec<u32> = (0..n as u32).collect();
     if order == RowOrder::Exchangeable {
@@ -59,8 +61,8 @@ pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
             let after = |offset: usize| rows[(end + offset) % n];
             let others = n - (end - start);
             let gap = match order {
-                RowOrder::Exchangeable => 0,
                 RowOrder::Series { gap } => gap,
+                RowOrder::Exchangeable | RowOrder::AutomaticSeries => 0,
             };
             // test | gap | validation | gap | training | gap | (test)
             let mut test = rows[start..end].to_vec();

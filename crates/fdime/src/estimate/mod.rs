@@ -27,6 +27,8 @@ mod report;
 mod result;
 mod saved;
 mod scaling;
+mod serial;
+mod shift_test;
 mod table_rows;
 mod verdict;
 
@@ -57,6 +59,7 @@ use counts::{countable, estimate_from_counts};
 use crossfit::{Table, crossfit, mean_and_variance};
 use levels::takes_few_values;
 use rand::RngExt;
+use serial::{SerialDependence, autocorrelation_time};
 use verdict::{Evidence, entropy_bound};
 
 /// The k of KSG's k-th nearest neighbour.
@@ -101,6 +104,7 @@ pub fn estimate(
 ) -> Result<Estimate> {
     let rows = x.first().map_or(0, Column::len);
     check_columns(x, y)?;
+    let plan = &plan.for_data(x, y);
     plan.check(rows)?;
     let table = Table { x, y, rows };
     if plan.method.needs_numbers() && [x, y].iter().any(|side| !has_numbers(side)) {
@@ -117,7 +121,9 @@ pub fn estimate(
     if let Some(counts) = countable(table, plan) {
         return estimate_from_counts(&counts, table, plan, progress);
     }
-    let fit = crossfit(table, plan, engine, progress)?;
+    let mut serial = SerialDependence::of(x, y);
+    let fit = crossfit(table, plan, &serial, engine, progress)?;
+    serial.time_of_ratios = autocorrelation_time(&fit.pointwise);
     let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
     let lower_bound = fit.lower_bound;
     let standard_error =
@@ -127,7 +133,7 @@ pub fn estimate(
         standard_error,
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
-        undetectable: undetectable(table),
+        undetectable: undetectable(table, serial.rows_for(plan.order)),
         upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
     };
     let baselines = baselines(table, engine.threads());
@@ -141,6 +147,7 @@ pub fn estimate(
         folds: &fit.folds,
         baselines: &baselines,
         spread: uncertainty.spread,
+        serial: &serial,
         plan,
     });
     Ok(Estimate {
@@ -195,10 +202,11 @@ impl Uncertainty {
 
 /// Returns roughly the largest amount of information that independent data appear to have. For
 /// linear dependence between p and q numbers, 2 n I is chi-squared with p q degrees of freedom;
-/// this is its mean plus two standard deviations.
-fn undetectable(table: Table) -> f64 {
+/// this is its mean plus two standard deviations. `rows` is the number of independent rows that the
+/// table is worth.
+fn undetectable(table: Table, rows: f64) -> f64 {
     let freedom = table.degrees_of_freedom();
-    (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * table.rows as f64)
+    (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * rows)
 }
 
 /// Returns the weighted standard deviation of the estimates that each recipe alone would give.
@@ -235,6 +243,7 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
     let run = match order {
         RowOrder::Exchangeable => 1,
         RowOrder::Series { gap } => (gap + 1).max(pointwise.len().isqrt() / 2).max(1),
+        RowOrder::AutomaticSeries => (pointwise.len().isqrt() / 2).max(1),
     };
     let means: Vec<f32> = pointwise
         .chunks_exact(run)
@@ -341,7 +350,9 @@ fn nearest_neighbours(
     let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &tick)?;
     let unclipped = ksg_mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], plan.order);
-    let undetectable = undetectable(table);
+    let mut serial = SerialDependence::of(table.x, table.y);
+    serial.time_of_ratios = autocorrelation_time(&pointwise);
+    let undetectable = undetectable(table, serial.rows_for(plan.order));
     // Both sides have numbers, so no entropy limits what they share.
     let uncertainty = Uncertainty {
         lower_bound: unclipped,
@@ -364,6 +375,7 @@ fn nearest_neighbours(
         folds: &[],
         baselines: &baselines,
         spread: 0.0,
+        serial: &serial,
         plan,
     });
     Ok(Estimate {

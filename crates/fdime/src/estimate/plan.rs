@@ -3,7 +3,9 @@
 use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
 use super::recipe::{CriticRecipe, Portfolio};
+use super::serial::SerialDependence;
 use crate::critic::CriticKind;
+use crate::data::Column;
 use crate::error::{Error, Result, invalid};
 use crate::message::{Message, Parameter};
 use crate::objective::Readout;
@@ -82,6 +84,18 @@ impl EstimatePlan {
             permutations: 999,
             seed: 0,
         }
+    }
+
+    /// Returns the plan with all that depends on the data decided: the gap of an automatic series,
+    /// from the autocorrelation time of its columns.
+    pub fn for_data(&self, x: &[Column], y: &[Column]) -> Self {
+        let mut plan = self.clone();
+        let rows = x.iter().chain(y).map(Column::len).min().unwrap_or(0);
+        if self.order == RowOrder::AutomaticSeries && rows > 0 {
+            let largest = largest_gap(rows, self.folds.max(1)).unwrap_or(0);
+            plan.order = RowOrder::Series { gap: SerialDependence::of(x, y).gap().min(largest) };
+        }
+        plan
     }
 
     /// Checks that the plan can be run on `rows` rows.

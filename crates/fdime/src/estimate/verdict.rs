@@ -6,6 +6,7 @@ use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
 use super::result::{Baselines, FoldFigures};
+use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording};
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,7 @@ pub(super) struct Evidence<'a> {
     pub(super) baselines: &'a Baselines,
     /// The standard deviation between recipes and seeds.
     pub(super) spread: f64,
+    pub(super) serial: &'a SerialDependence,
     pub(super) plan: &'a EstimatePlan,
 }
 
@@ -123,11 +125,12 @@ impl Verdict {
     }
 
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 13] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 14] = [
             deterministic,
             near_limit,
             above_entropy,
             above_lower_bound,
+            serial_dependence,
             folds_disagree,
             critics_disagree,
             overfit,
@@ -266,6 +269,11 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
+/// Rows that are like their neighbours.
+fn serial_dependence(evidence: &Evidence) -> Option<Reason> {
+    evidence.serial.reason(evidence.plan.order)
+}
+
 /// Fold means that vary more than their standard errors explain.
 fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
     let k = evidence.folds.len() as f64;
@@ -293,7 +301,7 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
         RowOrder::Exchangeable => {
             message.text("; are the rows in time order (").parameter(Parameter::Blocks).text(")?")
         }
-        RowOrder::Series { .. } => message,
+        RowOrder::Series { .. } | RowOrder::AutomaticSeries => message,
     };
     reason("folds-disagree", limits_to, message)
 }
@@ -545,6 +553,7 @@ mod tests {
             folds: &[],
             baselines: &baselines,
             spread: 0.0,
+            serial: &SerialDependence::none(1000),
             plan: &plan,
         };
         change(&mut evidence, &mut changed);
@@ -614,6 +623,7 @@ mod tests {
             folds: &folds,
             baselines: &more,
             spread: 0.0,
+            serial: &SerialDependence::none(1000),
             plan: &plan,
         };
         let verdict = Verdict::new(&evidence);
@@ -638,6 +648,7 @@ mod tests {
                 folds: &folds,
                 baselines: &baselines,
                 spread: 0.0,
+                serial: &SerialDependence::none(rows),
                 plan: &plan,
             };
             Verdict::new(&evidence)
