@@ -136,6 +136,12 @@ def test_categories_and_time_series():
     walk = np.cumsum(rng.normal(size=(2, 400)), axis=1)
     result = fdime.mutual_information(walk[0], walk[1], estimator="copula", blocks=10)
     assert result.plan["order"] == {"series": {"gap": 10}}
+    automatic = fdime.mutual_information(walk[0], walk[1], estimator="copula", blocks=True)
+    assert automatic.plan["order"]["series"]["gap"] > 10
+    rows = fdime.mutual_information(walk[0], walk[1], estimator="copula", blocks=False)
+    assert rows.plan["order"] == "exchangeable"
+    assert any(reason.code == "serial-dependence" for reason in rows.verdict.reasons)
+    assert fdime.estimate_plan(blocks=True)["order"] == "automatic-series"
 
 
 def test_every_kind_of_estimator(gaussian):

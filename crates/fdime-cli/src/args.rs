@@ -39,7 +39,7 @@ pub enum Command {
         fdime estimate data.parquet --x 'sensor_*' --y label,temp\n  \
         fdime estimate pairs.csv --report report.html --bits\n  \
         fdime estimate genes.tsv.gz --x 2-9 --y phenotype --discrete phenotype\n  \
-        fdime estimate series.csv --x price --y volume --blocks=50\n  \
+        fdime estimate series.csv --x price --y volume --blocks\n  \
         zcat pairs.csv.gz | fdime estimate - --y target --json")]
     Estimate(Box<Estimate>),
     /// Score the rows of another table with critics saved by 'estimate --save'

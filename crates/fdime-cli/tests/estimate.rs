@@ -144,6 +144,25 @@ fn a_series_is_cut_into_blocks() {
 }
 
 #[test]
+fn a_series_in_disguise_is_recognised_and_has_an_automatic_gap() {
+    let folder = Folder::new();
+    // Independent series whose autocorrelations fall slowly: sums of 20 pseudo-random numbers.
+    let noise = |k: u64| f64::from((k.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32);
+    let sum = |first: u64| (first..first + 20).map(|k| noise(k * k + k)).sum::<f64>();
+    let lines: String = (0..400).map(|k| format!("{},{}\n", sum(k), sum(k + 7_000))).collect();
+    let table = folder.write("series.csv", format!("x,y\n{lines}"));
+    let rows = json(&format!("estimate {table} --estimator copula --json"));
+    assert_eq!(rows["verdict"]["reliability"], "doubtful");
+    let text = rows["verdict"]["reasons"][0]["text"].as_str().unwrap();
+    assert!(text.contains("rows are alike") && text.ends_with("--blocks"), "{text}");
+    let series = json(&format!("estimate {table} --estimator copula --json --blocks"));
+    let gap = series["plan"]["order"]["series"]["gap"].as_u64().unwrap();
+    assert!((10..=38).contains(&gap), "{gap}");
+    let chosen = json(&format!("estimate {table} --estimator copula --json --blocks 9"));
+    assert_eq!(chosen["plan"]["order"]["series"]["gap"], 9);
+}
+
+#[test]
 fn missing_rows_are_dropped_counted_and_empty_in_the_pointwise_file() {
     let folder = Folder::new();
     let mut text = String::from("x,y\n");

@@ -83,7 +83,7 @@ fn main() -> fdime::Result<()> {
         if only.is_some_and(|only| only != phi) {
             continue;
         }
-        for series in [false, true] {
+        for series in [true, false] {
             let mut counts = Counts::default();
             for seed in 0..pairs {
                 let [x, y] = pair(phi, rows, correlation, seed);

@@ -2,7 +2,7 @@
 
 use fdime::data::{Column, Values};
 use fdime::estimate::{
-    Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, RowOrder, estimate,
+    Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, Reliability, RowOrder, estimate,
 };
 use fdime::random::{Purpose, stream};
 use fdime::{CpuEngine, Error, Level, ScenarioPlan};
@@ -185,9 +185,18 @@ fn autocorrelation_is_not_mistaken_for_dependence() {
     let sides = (columns("x", vec![walk()]), columns("y", vec![walk()]));
     let exchangeable = run(&sides, &quick(Method::Auto));
     assert_eq!(exchangeable.independence.unwrap().p_value, 0.01, "a false positive");
+    assert_eq!(exchangeable.verdict.reliability, Reliability::Doubtful);
+    assert!(exchangeable.verdict.reasons.iter().any(|reason| reason.code == "serial-dependence"));
     let mut plan = quick(Method::Auto);
-    plan.order = RowOrder::Series { gap: 100 };
+    plan.order = RowOrder::AutomaticSeries;
+    let RowOrder::Series { gap } = plan.for_data(&sides.0, &sides.1).order else { panic!() };
+    // Twice (1 + .98^2)/(1 - .98^2) = 49.5 rows.
+    assert!((50..=150).contains(&gap), "{gap}");
     let series = run(&sides, &plan);
+    // So short a series is tested without critics, in the same way for every method.
+    let portfolio = EstimatePlan::new(Method::GaussianCopula, Effort::Quick).portfolio;
+    let copula = EstimatePlan { method: Method::GaussianCopula, portfolio, ..plan };
+    assert_eq!(run(&sides, &copula).independence, series.independence);
     assert!(series.independence.unwrap().p_value > 0.05);
     assert!(series.mi.0 < 0.02, "{}", series.mi);
 }

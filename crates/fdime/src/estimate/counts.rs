@@ -9,6 +9,7 @@ use super::method::Method;
 use super::plan::EstimatePlan;
 use super::progress::Progress;
 use super::result::{Baselines, Estimate};
+use super::serial::SerialDependence;
 use super::standard_error;
 use super::verdict::{Reason, Reliability, Verdict, reason};
 use crate::data::Column;
@@ -70,13 +71,14 @@ pub(super) fn estimate_from_counts(
         race: Vec::new(),
         lower_bound: None,
         baselines: Baselines::default(),
-        verdict: verdict(counts, table),
+        verdict: verdict(counts, table, plan.order),
         models: Vec::new(),
     })
 }
 
-fn verdict(counts: &Contingency, table: Table) -> Verdict {
-    let reasons = [sparse_table(counts), counted_numbers(table), few_rows(table.rows)];
+fn verdict(counts: &Contingency, table: Table, order: RowOrder) -> Verdict {
+    let serial = SerialDependence::of(table.x, table.y).reason(order);
+    let reasons = [sparse_table(counts), counted_numbers(table), few_rows(table.rows), serial];
     Verdict::of(reasons.into_iter().flatten().collect())
 }
 

@@ -268,7 +268,8 @@ impl Work<'_> {
     fn train(&self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
-        let finalists = portfolio.finalists.clamp(1, recipes);
+        let training_rows = self.folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
+        let finalists = portfolio.finalists_for(all_folds, training_rows);
         let race_folds =
             if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
         let every_recipe: Vec<usize> = (0..recipes).collect();

@@ -45,7 +45,8 @@ pub struct IndependenceTest {
     /// (b + 1) / (m + 1), where b of the m statistics in the null distribution are at least as
     /// large as the observed one.
     pub p_value: f64,
-    /// The mean log ratio of the observed pairs of the rows that are permuted.
+    /// The mean log ratio of the observed pairs of the rows that are permuted; for a short series,
+    /// half the sum of squared correlations.
     pub observed: f64,
     /// The null distribution: the mean log ratio of each permuted pairing, with the spread around
     /// their mean increased to account for the dependence between folds; for counts, the plug-in

@@ -4,7 +4,7 @@ use super::plan::Effort;
 use super::scaling::{Features, Scaling};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::nn::{Activation, AdamPlan};
-use crate::objective::Estimator;
+use crate::objective::{Estimator, Readout};
 use crate::pairing::Pairing;
 use crate::train::{CriticLearner, LearnerPlan, LearningRateSchedule, Training};
 use serde::{Deserialize, Serialize};
@@ -85,9 +85,7 @@ impl CriticRecipe {
     /// epoch has several, and more steps if there are many rows. The separable critic needs more
     /// dropout if rows are few.
     pub(super) fn sized_for(&self, rows: usize) -> Self {
-        const USUAL_ROWS: f64 = 7_000.0;
         const MAX_DROPOUT: f64 = 0.4;
-        let longer = (rows as f64 / USUAL_ROWS).sqrt().clamp(1.0, 3.0);
         let dropout = match self.critic {
             CriticKind::Separable => {
                 let more = (USUAL_ROWS / rows.max(1) as f64).sqrt().max(1.0);
@@ -97,7 +95,7 @@ impl CriticRecipe {
         };
         CriticRecipe {
             batch: self.batch.min((rows / 4).max(32)),
-            steps: (self.steps as f64 * longer) as usize,
+            steps: (self.steps as f64 * length(rows)) as usize,
             dropout,
             ..self.clone()
         }
@@ -130,7 +128,10 @@ impl CriticRecipe {
     pub(super) fn learner(&self, estimator: &Estimator) -> CriticLearner {
         let all_pairs = estimator.check_pairing(Pairing::Derangement).is_err();
         let (kind, estimator) = match self.critic {
-            CriticKind::Separable => (CriticKind::Separable, Estimator::symmetric_cpc()),
+            // InfoNCE's own readout would cost as much as its gradient, in every step, for nothing.
+            CriticKind::Separable => {
+                (CriticKind::Separable, Estimator::symmetric_cpc().with_readout(Readout::Plain))
+            }
             _ if all_pairs => (CriticKind::Joint, estimator.clone()),
             _ => (CriticKind::Deranged, estimator.clone()),
         };
@@ -185,6 +186,16 @@ impl CriticRecipe {
     }
 }
 
+/// The number of training rows that the lengths of recipes are meant for.
+const USUAL_ROWS: f64 = 7_000.0;
+
+/// Returns the length of trainings on this many rows, relative to the usual length. With few rows,
+/// critics overfit before long trainings end.
+fn length(rows: usize) -> f64 {
+    let relative = rows as f64 / USUAL_ROWS;
+    if relative < 1.0 { relative.powf(0.3).max(0.5) } else { relative.sqrt().min(3.0) }
+}
+
 /// Recipes and the race between them: all run on the first `race_folds` folds, and the `finalists`
 /// best by the held-out objective also run on the other folds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -202,6 +213,20 @@ impl Portfolio {
     /// Returns a portfolio of one recipe.
     pub fn single(recipe: CriticRecipe) -> Self {
         Portfolio { recipes: vec![recipe], race_folds: 0, finalists: 1 }
+    }
+
+    /// Returns the number of recipes that run on all of `folds` folds of this many training rows.
+    /// Where trainings are short because rows are few, the time that is saved goes to more
+    /// finalists: the race is then decided by few validation rows.
+    pub(super) fn finalists_for(&self, folds: usize, rows: usize) -> usize {
+        let (recipes, race_folds) = (self.recipes.len(), self.race_folds.clamp(1, folds));
+        if self.finalists >= recipes || race_folds == folds {
+            return recipes.min(self.finalists.max(1));
+        }
+        let (race, later) = ((race_folds * recipes) as f64, (folds - race_folds) as f64);
+        let usual = race + self.finalists.max(1) as f64 * later;
+        let affordable = (usual / length(rows).min(1.0) - race) / later;
+        (affordable as usize).clamp(1, recipes)
     }
 
     /// Returns the portfolio for an effort.

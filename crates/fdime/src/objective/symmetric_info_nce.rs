@@ -72,7 +72,11 @@ fn column_log_sums(link: Link, scores: Scores<'_>, n: usize) -> Vec<f32> {
 }
 
 /// Raises every number to the log ratio of its column where that is larger.
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn raise_to(link: Link, row: &[f32], largest: &mut [f32]) {
     for (largest, &s) in largest.iter_mut().zip(row) {
         let l = link.log_ratio(s);
@@ -81,14 +85,22 @@ fn raise_to(link: Link, row: &[f32], largest: &mut [f32]) {
 }
 
 /// Adds e^{l - largest} to the sum of every column.
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn add_exp(link: Link, row: &[f32], largest: &[f32], sums: &mut [f32]) {
     for ((sum, largest), &s) in sums.iter_mut().zip(largest).zip(row) {
         *sum += Real::exp(link.log_ratio(s) - largest);
     }
 }
 
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn marginal_gradient(
     link: Link,
     row_log_sum: f32,
