@@ -193,7 +193,7 @@ const USUAL_ROWS: f64 = 7_000.0;
 /// critics overfit before long trainings end.
 fn length(rows: usize) -> f64 {
     let relative = rows as f64 / USUAL_ROWS;
-    if relative < 1.0 { relative.powf(0.3).max(0.5) } else { relative.sqrt().min(3.0) }
+    if relative < 1.0 { relative.powf(0.38).max(0.4) } else { relative.sqrt().min(3.0) }
 }
 
 /// Recipes and the race between them: all run on the first `race_folds` folds, and the `finalists`
@@ -226,7 +226,7 @@ impl Portfolio {
         let (race, later) = ((race_folds * recipes) as f64, (folds - race_folds) as f64);
         let usual = race + self.finalists.max(1) as f64 * later;
         let affordable = (usual / length(rows).min(1.0) - race) / later;
-        (affordable as usize).clamp(1, recipes)
+        (affordable.round() as usize).clamp(1, recipes)
     }
 
     /// Returns the portfolio for an effort.
