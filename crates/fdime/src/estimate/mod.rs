@@ -107,14 +107,7 @@ pub fn estimate(
     let plan = &plan.for_data(x, y);
     plan.check(rows)?;
     let table = Table { x, y, rows };
-    if plan.method.needs_numbers() && [x, y].iter().any(|side| !has_numbers(side)) {
-        return Err(Error::Incompatible {
-            parameter: Parameter::Estimator,
-            value: plan.method.to_string(),
-            other: "x or y of categories alone".into(),
-            reason: "it needs numbers on both sides; use auto".into(),
-        });
-    }
+    check_numbers(x, y, &plan.method)?;
     if plan.method == Method::Ksg {
         return nearest_neighbours(table, plan, engine.threads(), progress);
     }
@@ -331,6 +324,19 @@ fn check_columns(x: &[Column], y: &[Column]) -> Result<()> {
         {
             return fail(format!("column '{}' is infinite in row {}", column.name, row + 1));
         }
+    }
+    Ok(())
+}
+
+/// Checks that both sides have numbers if the method needs them.
+fn check_numbers(x: &[Column], y: &[Column], method: &Method) -> Result<()> {
+    if method.needs_numbers() && [x, y].iter().any(|side| !has_numbers(side)) {
+        return Err(Error::Incompatible {
+            parameter: Parameter::Estimator,
+            value: method.to_string(),
+            other: "x or y of categories alone".into(),
+            reason: "it needs numbers on both sides; use auto".into(),
+        });
     }
     Ok(())
 }
