@@ -1,6 +1,6 @@
 //! InfoNCE over rows and over columns.
 
-use super::{Objective, readout::row_log_sums};
+use super::Objective;
 use crate::link::Link;
 use crate::numerics::Real;
 use crate::scores::{PairCounts, ScoreBlock, Scores};
@@ -9,16 +9,42 @@ use multiversion::multiversion;
 /// J = 1/2N sum_i (2 l_ii - ln sum_j e^{l_ij} - ln sum_j e^{l_ji}) + ln N. With
 /// p_ij = e^{l_ij} / sum_k e^{l_ik} and q_ij = e^{l_ij} / sum_k e^{l_kj}, the gradient is
 /// (2 - p_ii - q_ii)/2N for joint and -(p_ij + q_ij)/2N for marginal pairs.
+///
+/// Exponentials are most of the cost, so each is computed once: E_ij = e^{l_ij - m_i}, with m_i the
+/// maximum of row i. Then p_ij = E_ij / sum_k E_ik and, with w_i = e^{m_i - max_k m_k},
+/// q_ij = E_ij w_i / sum_k E_kj w_k.
 pub(super) struct SymmetricInfoNce {
     link: Link,
     counts: PairCounts,
-    row_log_sums: Vec<f64>,
-    column_log_sums: Vec<f32>,
+    /// E_ij, row-major.
+    exponentials: Vec<f32>,
+    rows: Vec<RowSum>,
+    /// sum_k E_kj w_k of every column j.
+    column_sums: Vec<f32>,
+    /// The largest log ratio.
+    largest: f32,
+}
+
+#[derive(Clone, Copy)]
+struct RowSum {
+    /// m_i
+    largest: f32,
+    /// sum_j E_ij
+    sum: f32,
+    /// w_i
+    weight: f32,
 }
 
 impl SymmetricInfoNce {
     pub(super) fn new(link: Link, counts: PairCounts) -> Self {
-        SymmetricInfoNce { link, counts, row_log_sums: Vec::new(), column_log_sums: Vec::new() }
+        SymmetricInfoNce {
+            link,
+            counts,
+            exponentials: Vec::new(),
+            rows: Vec::new(),
+            column_sums: Vec::new(),
+            largest: 0.0,
+        }
     }
 }
 
@@ -28,17 +54,36 @@ impl Objective for SymmetricInfoNce {
     }
 
     fn observe(&mut self, scores: Scores<'_>) {
-        self.row_log_sums = row_log_sums(self.link, scores, self.counts.joint);
-        self.column_log_sums = column_log_sums(self.link, scores, self.counts.joint);
+        let n = self.counts.joint;
+        self.exponentials.resize(n * n, 0.0);
+        self.rows.clear();
+        for block in scores.0 {
+            // Costs over all pairs are never given paired scores.
+            let ScoreBlock::AllPairs { n, matrix, .. } = block else { continue };
+            for row in matrix.chunks_exact(*n) {
+                let start = self.rows.len() * n;
+                let exponentials = &mut self.exponentials[start..start + n];
+                let (largest, sum) = exponentiate(self.link, row, exponentials);
+                self.rows.push(RowSum { largest, sum, weight: 0.0 });
+            }
+        }
+        self.largest = self.rows.iter().map(|row| row.largest).fold(f32::NEG_INFINITY, f32::max);
+        self.column_sums.clear();
+        self.column_sums.resize(n, 0.0);
+        for (row, exponentials) in self.rows.iter_mut().zip(self.exponentials.chunks_exact(n)) {
+            row.weight = Real::exp(row.largest - self.largest);
+            add_scaled(exponentials, row.weight, &mut self.column_sums);
+        }
     }
 
     fn joint(&self, row: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let n = self.counts.joint as f64;
         let mut value = 0.0;
-        for (k, (&s, g)) in scores.iter().zip(gradient).enumerate() {
+        for (i, (&s, g)) in (row..).zip(scores.iter().zip(gradient)) {
             let l = self.link.log_ratio(f64::from(s));
-            let by_row = l - self.row_log_sums[row + k];
-            let by_column = l - f64::from(self.column_log_sums[row + k]);
+            let log_sum = |largest: f32, sum: f32| f64::from(largest) + f64::from(sum).ln();
+            let by_row = l - log_sum(self.rows[i].largest, self.rows[i].sum);
+            let by_column = l - log_sum(self.largest, self.column_sums[i]);
             value += (0.5 * (by_row + by_column) + n.ln()) / n;
             let slope = -0.5 * (by_row.exp_m1() + by_column.exp_m1()) / n;
             *g = (slope * self.link.slope(f64::from(s))) as f32;
@@ -48,70 +93,73 @@ impl Objective for SymmetricInfoNce {
 
     fn marginal(&self, row: usize, column: usize, scores: &[f32], gradient: &mut [f32]) -> f64 {
         let weight = -0.5 / self.counts.joint as f32;
-        let log_sum = self.row_log_sums[row] as f32;
-        let columns = &self.column_log_sums[column..column + scores.len()];
-        marginal_gradient(self.link, log_sum, columns, weight, scores, gradient);
+        let n = self.counts.joint;
+        let columns = column..column + scores.len();
+        let exponentials = &self.exponentials[row * n..][columns.clone()];
+        let RowSum { sum, weight: row_weight, .. } = self.rows[row];
+        let factors = (weight / sum, weight * row_weight);
+        marginal_gradient(factors, &self.column_sums[columns], exponentials, gradient);
+        if self.link != Link::Identity {
+            gradient.iter_mut().zip(scores).for_each(|(g, s)| *g *= self.link.slope(*s));
+        }
         0.0
     }
 }
 
-/// Returns ln sum_i e^{l_ij} for every column j of the all-pairs matrix; the sum includes the joint
-/// pair. Costs over all pairs are never given paired scores.
-fn column_log_sums(link: Link, scores: Scores<'_>, n: usize) -> Vec<f32> {
-    let rows = || {
-        scores.0.iter().flat_map(|block| match block {
-            ScoreBlock::AllPairs { n, matrix, .. } => matrix.chunks_exact(*n),
-            ScoreBlock::Paired { .. } => [].chunks_exact(1),
-        })
-    };
-    let mut largest = vec![f32::NEG_INFINITY; n];
-    rows().for_each(|row| raise_to(link, row, &mut largest));
-    let mut sums = vec![0f32; n];
-    rows().for_each(|row| add_exp(link, row, &largest, &mut sums));
-    largest.iter().zip(sums).map(|(largest, sum)| largest + sum.ln()).collect()
-}
-
-/// Raises every number to the log ratio of its column where that is larger.
+/// Writes e^{l - m}, with m the largest log ratio of the row, and returns m and their sum.
 #[multiversion(targets(
     "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
     "x86_64+avx2+fma",
     "aarch64+neon"
 ))]
-fn raise_to(link: Link, row: &[f32], largest: &mut [f32]) {
-    for (largest, &s) in largest.iter_mut().zip(row) {
-        let l = link.log_ratio(s);
-        *largest = if l > *largest { l } else { *largest };
+fn exponentiate(link: Link, row: &[f32], exponentials: &mut [f32]) -> (f32, f32) {
+    exponentials.copy_from_slice(row);
+    if link != Link::Identity {
+        exponentials.iter_mut().for_each(|s| *s = link.log_ratio(*s));
+    }
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (full, rest) = exponentials.as_chunks::<LANES>();
+    for l in full {
+        for lane in 0..LANES {
+            lanes[lane] = if l[lane] > lanes[lane] { l[lane] } else { lanes[lane] };
+        }
+    }
+    let largest = lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sums = [0f32; LANES];
+    let (full, rest) = exponentials.as_chunks_mut::<LANES>();
+    for l in full {
+        for lane in 0..LANES {
+            l[lane] = Real::exp(l[lane] - largest);
+            sums[lane] += l[lane];
+        }
+    }
+    for l in rest {
+        *l = Real::exp(*l - largest);
+        sums[0] += *l;
+    }
+    (largest, sums.iter().sum())
+}
+
+/// Numbers processed together: enough to fill the widest vector registers.
+const LANES: usize = 32;
+
+/// Adds `factor` times the row to the sums.
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn add_scaled(row: &[f32], factor: f32, sums: &mut [f32]) {
+    for (sum, value) in sums.iter_mut().zip(row) {
+        *sum += factor * value;
     }
 }
 
-/// Adds e^{l - largest} to the sum of every column.
-#[multiversion(targets(
-    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
-    "x86_64+avx2+fma",
-    "aarch64+neon"
-))]
-fn add_exp(link: Link, row: &[f32], largest: &[f32], sums: &mut [f32]) {
-    for ((sum, largest), &s) in sums.iter_mut().zip(largest).zip(row) {
-        *sum += Real::exp(link.log_ratio(s) - largest);
-    }
-}
-
-#[multiversion(targets(
-    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
-    "x86_64+avx2+fma",
-    "aarch64+neon"
-))]
+/// Writes E (by_row + by_column / column sum).
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
 fn marginal_gradient(
-    link: Link,
-    row_log_sum: f32,
-    column_log_sums: &[f32],
-    weight: f32,
-    scores: &[f32],
+    (by_row, by_column): (f32, f32),
+    column_sums: &[f32],
+    exponentials: &[f32],
     gradient: &mut [f32],
 ) {
-    for ((&s, g), column) in scores.iter().zip(gradient).zip(column_log_sums) {
-        let l = link.log_ratio(s);
-        let shares = Real::exp(l - row_log_sum) + Real::exp(l - column);
-        *g = weight * shares * link.slope(s);
+    for ((g, e), column_sum) in gradient.iter_mut().zip(exponentials).zip(column_sums) {
+        *g = e * (by_row + by_column / column_sum);
     }
 }
