@@ -33,6 +33,8 @@ pub(super) struct Separable {
     block_states: Vec<BlockState>,
     scratch: Vec<Scratch>,
     passes: u64,
+    /// Whether the scores of all pairs of this pass are computed.
+    scored: bool,
     /// The seed of dropout.
     noise: u64,
     all_pairs: bool,
@@ -132,6 +134,7 @@ impl Separable {
                 })
                 .collect(),
             passes: 0,
+            scored: false,
             noise,
             g,
             h,
@@ -161,9 +164,16 @@ impl Separable {
 
     /// Computes the scores; with an objective, also its value and the gradients of g(x) and h(y).
     fn score(&mut self, batch: &Batch, objective: Option<&dyn Objective>, workers: &mut Workers) {
-        let Separable { g, x_embedding, y_embedding, blocks, block_states, scratch, .. } = self;
-        let pass =
-            ScorePass { embedding: g.width(g.layers()), x: x_embedding, y: y_embedding, batch };
+        let Separable {
+            g, x_embedding, y_embedding, blocks, block_states, scratch, scored, ..
+        } = self;
+        let pass = ScorePass {
+            embedding: g.width(g.layers()),
+            x: x_embedding,
+            y: y_embedding,
+            batch,
+            scored: *scored,
+        };
         workers.for_each(blocks, block_states, scratch, |_, block, state, scratch| match block {
             ScoreBlock::AllPairs { n, matrix, .. } => {
                 pass.all_pairs(*n, objective, matrix, state, &mut scratch.score_gradient);
@@ -239,6 +249,7 @@ struct ScorePass<'a> {
     x: &'a [f32],
     y: &'a [f32],
     batch: &'a Batch,
+    scored: bool,
 }
 
 impl ScorePass<'_> {
@@ -269,8 +280,10 @@ impl ScorePass<'_> {
             let first = state.rows.start + top;
             let x = Matrix::new(&self.x[first * e..], count, e);
             let scores = &mut scores[top * n..(top + count) * n];
-            multiply(scores, Write::Replace, x, y.transposed());
-            self.add_reference(first, count, scores);
+            if !self.scored {
+                multiply(scores, Write::Replace, x, y.transposed());
+                self.add_reference(first, count, scores);
+            }
             let Some(objective) = objective else { continue };
             let gradient = &mut gradient[..count * n];
             let runs = scores.chunks_exact(n).zip(gradient.chunks_exact_mut(n));
@@ -324,9 +337,11 @@ impl Critic for Separable {
     fn pass(&mut self, batch: &Batch, objective: &mut dyn Objective, workers: &mut Workers) -> f64 {
         self.passes += 1;
         self.embed(batch, workers);
+        self.scored = false;
         if objective.needs_whole_batch() {
             self.score(batch, None, workers);
             objective.observe(Scores(&self.blocks));
+            self.scored = true;
         }
         self.score(batch, Some(objective), workers);
         self.gather_y_gradient(batch);

@@ -2,7 +2,7 @@
 
 use super::combine::weights;
 use super::folds::{Fold, RowOrder, folds};
-use super::independence::{BLOCK, IndependenceTest, PairedNull, cut};
+use super::independence::{IndependenceTest, PairedNull, block_size, cut};
 use super::inputs::{GaussianReference, InputMap, thinned};
 use super::method::Method;
 use super::model::{FoldModel, Member};
@@ -547,7 +547,7 @@ impl Work<'_> {
                 test.truncate(max_rows);
                 let block = match self.estimator.readout() {
                     Readout::InfoNce => INFO_NCE_BLOCK,
-                    _ => BLOCK,
+                    _ => block_size(self.table.rows),
                 };
                 PairedNull::within_blocks(&cut(&test, block))
             }

@@ -9,11 +9,19 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
-/// The number of rows in a block. All pairs within a block are scored, and permutations stay within
-/// blocks. These permutations form a group, so the test is valid, and no number of them needs
+/// The maximum number of rows in a block. All pairs within a block are scored, and permutations stay
+/// within blocks. These permutations form a group, so the test is valid, and no number of them needs
 /// further evaluations of a critic. Log ratios are normalised within blocks, too, for which 32 rows
 /// would be too few where the dependence is strong.
 pub(super) const BLOCK: usize = 128;
+
+/// The number of pairs up to which blocks have the maximum size.
+const MAX_PAIRS: usize = 640_000;
+
+/// Returns the size of the blocks of `rows` rows in all folds: smaller if there are many rows.
+pub(super) fn block_size(rows: usize) -> usize {
+    (MAX_PAIRS / rows.max(1)).clamp(BLOCK / 2, BLOCK)
+}
 
 /// The maximum number of circular shifts at which a series is scored.
 const MAX_SHIFTS: usize = 99;

@@ -248,7 +248,9 @@ impl Portfolio {
             ..base.clone()
         }
         .named("waves");
-        let separable = CriticRecipe { critic: CriticKind::Separable, ..base }.named("separable");
+        // Smaller batches, because all pairs of a batch are used.
+        let separable =
+            CriticRecipe { critic: CriticKind::Separable, batch: 384, ..base }.named("separable");
         let separable_no_reference = without_reference(&separable).named("separable-no-reference");
         match effort {
             Effort::Quick => {
