@@ -40,6 +40,21 @@ impl Directions {
     }
 }
 
+impl Directions {
+    /// Returns the same directions among `dim` columns, of which these are `columns`.
+    fn among(self, dim: usize, columns: &[usize]) -> Self {
+        let spread = |values: &[f64]| {
+            let mut all = vec![0.0; dim];
+            columns.iter().zip(values).for_each(|(&column, value)| all[column] = *value);
+            all
+        };
+        Directions {
+            mean: spread(&self.mean),
+            rows: self.rows.iter().map(|row| spread(row)).collect(),
+        }
+    }
+}
+
 impl CanonicalModel {
     /// Fits the model to `x` and `y`, both row-major. If `strict`, correlations that independent
     /// data could give are dropped; otherwise they are only shrunk.
@@ -81,6 +96,27 @@ impl CanonicalModel {
             y: Directions { mean: y_mean, rows: y_rows },
             rho,
         }
+    }
+
+    /// Fits the model to the columns that are correlated with a column of the other side, by more
+    /// than chance: few directions among many columns are estimated badly from few rows. Returns
+    /// `None` if that is true of all columns.
+    pub fn fit_screened(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize) -> Option<Self> {
+        let [x_columns, y_columns] = correlated_columns(x, x_dim, y, y_dim);
+        if x_columns.len() == x_dim && y_columns.len() == y_dim {
+            return None;
+        }
+        let pick = |data: &[f32], dim: usize, columns: &[usize]| -> Vec<f32> {
+            data.chunks_exact(dim).flat_map(|row| columns.iter().map(|&k| row[k])).collect()
+        };
+        let few_x = pick(x, x_dim, &x_columns);
+        let few_y = pick(y, y_dim, &y_columns);
+        let few = CanonicalModel::fit(&few_x, x_columns.len(), &few_y, y_columns.len(), true);
+        Some(CanonicalModel {
+            x: few.x.among(x_dim, &x_columns),
+            y: few.y.among(y_dim, &y_columns),
+            rho: few.rho,
+        })
     }
 
     /// Returns I = -1/2 sum_k ln(1 - rho_k^2).
@@ -147,6 +183,26 @@ fn shrink(sample: f64, p: f64, q: f64, n: f64, strict: bool) -> Option<f64> {
         return Some(((-b + discriminant.sqrt()) / (2.0 * a)).clamp(0.0, MAX_SQUARED_CORRELATION));
     }
     (!strict).then_some(sample)
+}
+
+/// Returns the columns of x and of y that have a correlation of more than chance with a column of
+/// the other side: r^2 > (2 ln(p q) + 4) / n, which the largest of p q independent correlations
+/// rarely exceeds.
+fn correlated_columns(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize) -> [Vec<usize>; 2] {
+    let n = x.len() / x_dim.max(1);
+    let (x, y) = (centred(x, &column_means(x, x_dim)), centred(y, &column_means(y, y_dim)));
+    let norms = |data: &DMatrix<f64>| -> Vec<f64> {
+        data.row_iter().map(|row| row.norm().max(f64::MIN_POSITIVE)).collect()
+    };
+    let (x_norms, y_norms) = (norms(&x), norms(&y));
+    let cross = &x * y.transpose();
+    let threshold = (2.0 * ((x_dim * y_dim) as f64).ln() + 4.0) / n as f64;
+    let correlated =
+        |i: usize, j: usize| (cross[(i, j)] / (x_norms[i] * y_norms[j])).powi(2) > threshold;
+    [
+        (0..x_dim).filter(|&i| (0..y_dim).any(|j| correlated(i, j))).collect(),
+        (0..y_dim).filter(|&j| (0..x_dim).any(|i| correlated(i, j))).collect(),
+    ]
 }
 
 /// Returns the mean of every column.
@@ -229,6 +285,29 @@ mod tests {
             let loose = CanonicalModel::fit(&x, d, &y[n * d..], d, false);
             assert!(!loose.is_independent());
         }
+    }
+
+    /// Two dependent pairs among 30 + 30 columns and 400 rows: the screened model finds them.
+    #[test]
+    fn screening_keeps_the_correlated_columns() {
+        let (d, n) = (30, 400);
+        let (mut x, mut y, exact) = gaussian(2, 1.0, n);
+        let widen = |few: &[f32], noise: &[f32]| -> Vec<f32> {
+            let rows = few.chunks_exact(2).zip(noise.chunks_exact(d));
+            rows.flat_map(|(few, noise)| [few, &noise[2..]].concat()).collect()
+        };
+        let (noise, _, _) = gaussian(d, 1.0, 3 * n);
+        x = widen(&x, &noise[n * d..2 * n * d]);
+        y = widen(&y, &noise[2 * n * d..]);
+        let model = CanonicalModel::fit_screened(&x, d, &y, d).unwrap();
+        assert_eq!(model.rho.len(), 2);
+        let mean = |model: &CanonicalModel| {
+            let reference = model.reference(&x, &y);
+            let error = |i: usize| (f64::from(reference.log_ratio(i, i)) - exact[i]).abs();
+            (0..n).map(error).sum::<f64>() / n as f64
+        };
+        let full = CanonicalModel::fit(&x, d, &y, d, true);
+        assert!(mean(&model) < 0.5 * mean(&full), "{} {}", mean(&model), mean(&full));
     }
 
     #[test]

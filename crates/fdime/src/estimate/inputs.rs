@@ -47,19 +47,63 @@ impl GaussianReference {
         if p == 0 || q == 0 {
             return None;
         }
-        let model = CanonicalModel::fit(
-            &x_scaler.apply_continuous(x, rows),
+        let scores = Scores {
+            x: x_scaler.apply_continuous(x, rows),
             p,
-            &y_scaler.apply_continuous(y, rows),
+            y: y_scaler.apply_continuous(y, rows),
             q,
-            strict,
-        );
+        };
+        let model = if strict { scores.best_model() } else { scores.model(false) };
         Some(GaussianReference { x: x_scaler, y: y_scaler, model })
     }
 
     /// Returns the log ratios of these rows.
     pub fn reference(&self, x: &[Column], y: &[Column], rows: &[u32]) -> Reference {
         self.model.reference(&self.x.apply_continuous(x, rows), &self.y.apply_continuous(y, rows))
+    }
+}
+
+/// The scaled continuous columns of x and y, row-major, with their numbers of columns.
+struct Scores {
+    x: Vec<f32>,
+    p: usize,
+    y: Vec<f32>,
+    q: usize,
+}
+
+impl Scores {
+    fn model(&self, strict: bool) -> CanonicalModel {
+        CanonicalModel::fit(&self.x, self.p, &self.y, self.q, strict)
+    }
+
+    fn screened(&self) -> Option<CanonicalModel> {
+        CanonicalModel::fit_screened(&self.x, self.p, &self.y, self.q)
+    }
+
+    /// Returns the model of all columns or that of correlated columns alone, whichever has the
+    /// larger mean log ratio on the last fifth of the rows when it is fitted to the others.
+    fn best_model(&self) -> CanonicalModel {
+        let rows = self.x.len() / self.p;
+        let [first, last] = self.split(rows - rows / 5);
+        let last_rows = rows / 5;
+        let mean = |model: &CanonicalModel| {
+            let reference = model.reference(&last.x, &last.y);
+            let ratio = |i: usize| match reference.width {
+                0 => 0.0,
+                _ => f64::from(reference.log_ratio(i, i)),
+            };
+            (0..last_rows).map(ratio).sum::<f64>() / last_rows.max(1) as f64
+        };
+        let prefers_few = first.screened().is_some_and(|few| mean(&few) > mean(&first.model(true)));
+        let few = if prefers_few { self.screened() } else { None };
+        few.unwrap_or_else(|| self.model(true))
+    }
+
+    /// Returns the first `rows` rows and the others.
+    fn split(&self, rows: usize) -> [Scores; 2] {
+        let (p, q) = (self.p, self.q);
+        let (x, y) = (self.x.split_at(rows * p), self.y.split_at(rows * q));
+        [(x.0, y.0), (x.1, y.1)].map(|(x, y)| Scores { x: x.to_vec(), p, y: y.to_vec(), q })
     }
 }
 
