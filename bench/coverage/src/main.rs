@@ -12,7 +12,7 @@ mod tables;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: fdime-coverage run [--tasks families|seen|unseen|bmi] [--only NAME,...] [--rows N,...]
+usage: fdime-coverage run [--tasks families|seen|unseen|bmi|bmi2] [--only NAME,...] [--rows N,...]
                           [--draws N] [--first-draw K] [--effort quick|default|max] [--threads N]
        fdime-coverage tables FILE...
 
@@ -23,7 +23,6 @@ fn main() -> ExitCode {
     let result = match arguments.split_first() {
         Some((command, rest)) if command == "run" => run::run(rest),
         Some((command, rest)) if command == "tables" => tables::print(rest),
-        Some((command, rest)) if command == "export" => run::export(rest),
         _ => Err(USAGE.into()),
     };
     match result {

@@ -1,11 +1,12 @@
 //! Runs estimates of tables with known truth.
 
-use crate::families::families;
+use crate::families::{Family, families};
+use fdime::CpuEngine;
 use fdime::data::Column;
 use fdime::estimate::{Effort, EstimatePlan, Method, NoProgress, estimate};
 use fdime::parallel::{run_jobs, thread_count};
 use fdime::random::{Purpose, Rng, stream};
-use fdime::{CpuEngine, bmi_suite};
+use fdime::scenario::suite_named;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::io::Write;
@@ -31,8 +32,6 @@ pub struct Record {
     pub reliability: String,
     pub reasons: Vec<String>,
     pub seconds: f64,
-    #[serde(default)]
-    pub extra: serde_json::Value,
 }
 
 type DrawTable = Box<dyn Fn(&mut Rng, usize) -> (Vec<Column>, Vec<Column>) + Send + Sync>;
@@ -89,14 +88,14 @@ impl Options {
     /// Returns the chosen tasks.
     fn tasks(&self) -> Result<Vec<Task>, Box<dyn Error>> {
         let mut tasks: Vec<Task> = match self.tasks.as_str() {
-            "bmi" => bmi_suite()?
+            suite @ ("bmi" | "bmi2") => suite_named(suite)?
                 .into_iter()
                 .map(|task| {
                     let scenario = task.scenario()?;
                     Ok(Task {
                         name: task.name,
-                        kind: "bmi".into(),
-                        unseen: false,
+                        kind: suite.into(),
+                        unseen: suite == "bmi2",
                         truth: scenario.mutual_information().0,
                         table: Box::new(move |rng, rows| scenario.table(rng, rows)),
                     })
@@ -110,7 +109,7 @@ impl Options {
                 let chosen: Vec<_> = chosen.collect();
                 let truths =
                     run_jobs(thread_count(self.threads), chosen.len(), |k, _| chosen[k].truth().0);
-                let task = |(family, truth): (crate::families::Family, f64)| Task {
+                let task = |(family, truth): (Family, f64)| Task {
                     name: family.name.into(),
                     kind: family.kind.into(),
                     unseen: family.unseen,
@@ -180,44 +179,5 @@ fn one(
         reliability: result.verdict.reliability.to_string(),
         reasons: result.verdict.reasons.iter().map(|reason| reason.code.to_string()).collect(),
         seconds: start.elapsed().as_secs_f64(),
-        extra: serde_json::json!({
-            "unclipped": result.unclipped.0,
-            "folds": result.folds.iter().map(|f| serde_json::json!({
-                "mi": f.mi_nats, "train": f.train_mi_nats, "se": f.standard_error,
-                "members": f.members.iter().map(|m| serde_json::json!({"r": m.recipe, "w": m.weight, "mi": m.mi_nats, "v": m.validation, "step": m.step})).collect::<Vec<_>>(),
-            })).collect::<Vec<_>>(),
-        }),
     })
-}
-
-/// Scratch: writes tables as raw f32.
-pub fn export(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let options = Options::parse(arguments)?;
-    let mut index = Vec::new();
-    let mut file = std::fs::File::create("export.bin")?;
-    for task in options.tasks()? {
-        for &rows in &options.rows {
-            for draw in options.first_draw..options.first_draw + options.draws {
-                let (x, y) = (task.table)(&mut stream(draw, Purpose::Data, 0, 0), rows);
-                let mut buffer = Vec::new();
-                let mut kinds = Vec::new();
-                for column in x.iter().chain(&y) {
-                    match &column.values {
-                        fdime::data::Values::Continuous(v) => {
-                            kinds.push(0);
-                            v.iter().for_each(|v| buffer.extend((*v as f32).to_le_bytes()))
-                        }
-                        fdime::data::Values::Discrete { codes, labels } => {
-                            kinds.push(labels.len());
-                            codes.iter().for_each(|v| buffer.extend((*v as f32).to_le_bytes()))
-                        }
-                    }
-                }
-                file.write_all(&buffer)?;
-                index.push(serde_json::json!({"task": task.name, "rows": rows, "draw": draw, "truth": task.truth, "x": x.len(), "y": y.len(), "kinds": kinds}));
-            }
-        }
-    }
-    std::fs::write("export.json", serde_json::to_string(&index)?)?;
-    Ok(())
 }

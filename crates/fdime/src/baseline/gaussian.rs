@@ -106,6 +106,10 @@ impl CanonicalModel {
         if x_columns.len() == x_dim && y_columns.len() == y_dim {
             return None;
         }
+        if x_columns.is_empty() || y_columns.is_empty() {
+            let none = |dim: usize| Directions { mean: vec![0.0; dim], rows: Vec::new() };
+            return Some(CanonicalModel { x: none(x_dim), y: none(y_dim), rho: Vec::new() });
+        }
         let pick = |data: &[f32], dim: usize, columns: &[usize]| -> Vec<f32> {
             data.chunks_exact(dim).flat_map(|row| columns.iter().map(|&k| row[k])).collect()
         };
@@ -301,6 +305,8 @@ mod tests {
         y = widen(&y, &noise[2 * n * d..]);
         let model = CanonicalModel::fit_screened(&x, d, &y, d).unwrap();
         assert_eq!(model.rho.len(), 2);
+        let unrelated = CanonicalModel::fit_screened(&x, d, &noise[..n * d], d).unwrap();
+        assert!(unrelated.is_independent());
         let mean = |model: &CanonicalModel| {
             let reference = model.reference(&x, &y);
             let error = |i: usize| (f64::from(reference.log_ratio(i, i)) - exact[i]).abs();

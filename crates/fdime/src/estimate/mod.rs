@@ -126,6 +126,7 @@ pub fn estimate(
         standard_error,
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
+        unseen_share: unseen_share(rows),
         undetectable: undetectable(table, serial.rows_for(plan.order)),
         upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
     };
@@ -167,14 +168,19 @@ struct Uncertainty {
     spread: f64,
     /// The difference between the training rows' mean log ratio and that of held-out rows.
     gap: f64,
+    /// The share of the estimate that good critics may miss.
+    unseen_share: f64,
     /// The amount of information that cannot be distinguished from chance.
     undetectable: f64,
     /// The smaller entropy of x and y if they are discrete, otherwise infinite.
     upper_limit: f64,
 }
 
-/// The share of the information that good critics may miss without a warning.
-const UNSEEN_SHARE: f64 = 0.05;
+/// Returns the share of the information that good critics may miss without a warning: some, however
+/// many rows there are, and more if rows are few.
+fn unseen_share(rows: usize) -> f64 {
+    0.04 + 1.4 / (rows as f64).sqrt()
+}
 
 impl Uncertainty {
     /// Returns the interval, limited to between 0 and the upper limit like the estimate. Critics
@@ -184,7 +190,7 @@ impl Uncertainty {
     /// distinguished from chance.
     fn interval(&self, mi: f64) -> (Nats, Nats) {
         let chance = self.standard_error.powi(2) + self.spread.powi(2);
-        let missed = self.gap.powi(2) + (UNSEEN_SHARE * mi).powi(2);
+        let missed = self.gap.powi(2) + (self.unseen_share * mi).powi(2);
         let (low, high) = (chance.sqrt(), (chance + missed).sqrt());
         let upper = (mi.max(0.0) + self.undetectable).max(mi + NORMAL_QUANTILE * high);
         let start = mi.min(self.lower_bound).min(self.upper_limit);
@@ -369,6 +375,7 @@ fn nearest_neighbours(
         standard_error,
         spread: 0.0,
         gap: 0.0,
+        unseen_share: unseen_share(table.rows),
         undetectable,
         upper_limit: f64::INFINITY,
     };
