@@ -249,7 +249,10 @@ fn folds(estimate: &Estimate) -> Markup {
 fn comparison(estimate: &Estimate) -> Markup {
     let methods = [
         ("this estimate", Some(estimate.mi.0)),
-        ("Donsker-Varadhan readout of the same critics", estimate.lower_bound.map(|mi| mi.0)),
+        (
+            "normalised lower bound of the same critics",
+            estimate.separate_lower_bound().map(|mi| mi.0),
+        ),
         ("Gaussian copula", estimate.baselines.gaussian_copula_nats),
         ("KSG, nearest neighbours", estimate.baselines.ksg_nats),
     ];
@@ -264,10 +267,10 @@ fn comparison(estimate: &Estimate) -> Markup {
         }
         @if !estimate.race.is_empty() {
             p.next {
-                "Recipes compared by their objective on validation rows (higher is better):"
+                "Recipes compared by their lower bound on validation rows (higher is better):"
             }
             table {
-                tr { th { "recipe" } th.n { "objective" } th {} }
+                tr { th { "recipe" } th.n { "nats" } th {} }
                 @for entry in &estimate.race {
                     tr {
                         td { (entry.recipe) } td.n { (format!("{:.4}", entry.validation)) }

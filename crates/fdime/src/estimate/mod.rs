@@ -179,7 +179,7 @@ struct Uncertainty {
 /// Returns the share of the information that good critics may miss without a warning: some, however
 /// many rows there are, and more if rows are few.
 fn unseen_share(rows: usize) -> f64 {
-    0.04 + 1.4 / (rows as f64).sqrt()
+    0.04 + 1.8 / (rows as f64).sqrt()
 }
 
 impl Uncertainty {

@@ -193,7 +193,7 @@ const USUAL_ROWS: f64 = 7_000.0;
 /// critics overfit before long trainings end.
 fn length(rows: usize) -> f64 {
     let relative = rows as f64 / USUAL_ROWS;
-    if relative < 1.0 { relative.powf(0.38).max(0.4) } else { relative.sqrt().min(3.0) }
+    if relative < 1.0 { relative.powf(0.35).max(0.45) } else { relative.sqrt().min(3.0) }
 }
 
 /// Recipes and the race between them: all run on the first `race_folds` folds, and the `finalists`

@@ -141,7 +141,7 @@ impl EstimateReport<'_> {
         let values: Vec<String> = [
             ("Gaussian copula", gaussian_copula_nats),
             ("KSG", ksg_nats),
-            ("Donsker-Varadhan readout", self.estimate.lower_bound.map(|mi| mi.0)),
+            ("normalised lower bound", self.estimate.separate_lower_bound().map(|mi| mi.0)),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} {:.3}", amount(Nats(value?), bits))))

@@ -36,6 +36,13 @@ pub struct Estimate {
     pub models: Vec<FoldModel>,
 }
 
+impl Estimate {
+    /// Returns the lower bound unless it is the estimate itself, as for `auto`.
+    pub fn separate_lower_bound(&self) -> Option<Nats> {
+        self.lower_bound.filter(|bound| (bound.0 - self.unclipped.0).abs() > 1e-6)
+    }
+}
+
 /// The results of one fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -84,7 +84,7 @@ pub(super) struct Evidence<'a> {
     /// The estimate before it is clipped.
     pub(super) mi: f64,
     pub(super) standard_error: f64,
-    /// The Donsker-Varadhan readout.
+    /// The mean of normalised log ratios.
     pub(super) lower_bound: Option<f64>,
     pub(super) folds: &'a [FoldFigures],
     pub(super) baselines: &'a Baselines,
@@ -263,8 +263,8 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
         "lower-bound",
         limits_to,
         format!(
-            "the Donsker-Varadhan readout of the same critics is {gap:.2} nats lower: the density \
-             ratio is not well normalised"
+            "the normalised lower bound of the same critics is {gap:.2} nats lower: their density \
+             ratio is not well normalised; use auto"
         ),
     )
 }
