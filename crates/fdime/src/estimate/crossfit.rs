@@ -96,6 +96,14 @@ pub(super) struct CrossFit {
     pub(super) lower_bound_variance: f64,
 }
 
+impl CrossFit {
+    /// Adds a constant to all log ratios, but not to the lower bound and the figures of folds.
+    pub(super) fn raise(&mut self, amount: f64) {
+        self.pointwise.iter_mut().for_each(|ratio| *ratio += amount);
+        self.models.iter_mut().for_each(|model| model.offset -= amount);
+    }
+}
+
 /// Returns a fold's estimate by a readout of the log ratios of test rows and of marginal pairs.
 fn read(readout: Readout, joint: &[f32], null: &PairedNull) -> f64 {
     if readout == Readout::InfoNce {

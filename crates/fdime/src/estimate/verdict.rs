@@ -327,8 +327,8 @@ fn overfit(evidence: &Evidence) -> Option<Reason> {
     }
     let k = evidence.folds.len() as f64;
     let train = evidence.folds.iter().map(|fold| fold.train_mi_nats).sum::<f64>() / k;
-    let gap = train - evidence.mi;
-    let limits_to = match gap / evidence.mi.max(0.2) {
+    let held_out = evidence.folds.iter().map(|fold| fold.mi_nats).sum::<f64>() / k;
+    let limits_to = match (train - held_out) / held_out.max(0.2) {
         share if share > 1.0 => Reliability::Doubtful,
         share if share > 0.35 => Reliability::Fair,
         _ => return None,
@@ -337,9 +337,8 @@ fn overfit(evidence: &Evidence) -> Option<Reason> {
         "training-above-held-out",
         limits_to,
         format!(
-            "critics find {train:.2} nats in their training rows and {:.2} in other rows: there are \
-             too few rows for these columns, and the true value is likely to be higher",
-            evidence.mi
+            "critics find {train:.2} nats in their training rows and {held_out:.2} in other rows: \
+             there are too few rows for these columns, and the true value is likely to be higher"
         ),
     )
 }
