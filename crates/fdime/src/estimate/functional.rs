@@ -151,7 +151,7 @@ fn noise_and_curvature(points: &[(f64, f64)], distance: usize) -> (f64, f64) {
 fn weighted_sum(from: &[Numbers], to: &[Numbers]) -> Option<String> {
     let (rows, columns) = (from.first()?.values.len(), from.len());
     let fitted = 2 * (columns + 1) + 50;
-    if columns < 2 || columns > MAX_SUMMANDS || rows < 2 * fitted {
+    if !(2..=MAX_SUMMANDS).contains(&columns) || rows < 2 * fitted {
         return None;
     }
     let scaled: Vec<Vec<f64>> = from.iter().map(|column| scaled(&column.values)).collect();
