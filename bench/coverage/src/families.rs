@@ -44,7 +44,7 @@ impl Family {
         }
         let n = TRUTH_DRAWS as f64;
         let mean = sum / n;
-        (mean, ((squares / n - mean * mean) / n).sqrt())
+        (mean, ((squares / n - mean * mean).max(0.0) / n).sqrt())
     }
 
     /// Returns a table of `rows` draws.
@@ -461,8 +461,7 @@ pub fn families() -> Vec<Family> {
 mod tests {
     use super::*;
 
-    /// E[p(x) p(y) / p(x, y)] = 1 over joint draws where p(x) p(y) > 0 implies p(x, y) > 0; and
-    /// closed forms where there are some. Tolerances are 5 standard errors or more.
+    /// The tolerance is 5 standard errors (alpha of about 6e-7, fixed seed).
     #[test]
     fn truths_agree_with_closed_forms() {
         let known = [
@@ -470,13 +469,14 @@ mod tests {
             ("parity", 2f64.ln()),
             ("uniform-noise", 0.02 - 0.04f64.ln()),
             ("sparse-linear-50", -0.5 * (1.0f64 - 0.64).ln()),
-            // Cauchy channel: ln((1 + s)^2 / s) - ln((1 + s) ... ) has no simple form; s = .5 by quadrature.
+            // ln((1 + s) / s)
+            ("cauchy-noise", 3f64.ln()),
         ];
         let families = families();
         for (name, expected) in known {
             let family = families.iter().find(|family| family.name == name).unwrap();
             let (truth, error) = family.truth();
-            assert!((truth - expected).abs() <= 5.0 * error + 1e-9, "{name}: {truth} {expected}");
+            assert!((truth - expected).abs() <= 5.0 * error + 1e-6, "{name}: {truth} {expected}");
         }
     }
 

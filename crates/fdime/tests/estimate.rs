@@ -198,7 +198,8 @@ fn autocorrelation_is_not_mistaken_for_dependence() {
     let copula = EstimatePlan { method: Method::GaussianCopula, portfolio, ..plan };
     assert_eq!(run(&sides, &copula).independence, series.independence);
     assert!(series.independence.unwrap().p_value > 0.05);
-    assert!(series.mi.0 < 0.02, "{}", series.mi);
+    // 2,000 rows are worth about 40 independent ones.
+    assert!(series.mi.0 < 0.05, "{}", series.mi);
 }
 
 /// A progress that returns `Break` ends the estimate.

@@ -54,7 +54,7 @@ impl TryFrom<Estimator> for FiniteDataEstimator {
 impl Method {
     /// Name and description of the methods that are not estimators of the library.
     pub const NAMES: [(&'static str, &'static str); 4] = [
-        ("auto", "GAN-DIME, recipe chosen per data set by held-out loss"),
+        ("auto", "critics of several recipes, weighted by held-out rows"),
         ("copula", "Gaussian copula: canonical correlations of normal scores"),
         ("cca", "canonical correlations of the values"),
         ("ksg", "nearest neighbours (KSG), maximum norm"),
