@@ -10,7 +10,7 @@ use super::normalised::Normalised;
 use super::plan::EstimatePlan;
 use super::progress::{Progress, advance};
 use super::recipe::CriticRecipe;
-use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry};
+use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry, late_gain};
 use super::scaling::Scaling;
 use super::serial::SerialDependence;
 use super::shift_test::shift_test;
@@ -141,7 +141,7 @@ pub(super) fn crossfit(
     let min_training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
     let recipes =
         plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(min_training_rows)).collect();
-    let work =
+    let mut work =
         Work { table, plan, estimator: &estimator, folds: &folds, recipes, engine, progress };
     let (candidates, race) = work.train()?;
     let scored = work.score_folds(&candidates)?;
@@ -273,7 +273,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Runs the race, then the finalists on all folds. Returns every fold's candidates in the same
     /// order, and the result of the race.
-    fn train(&self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
+    fn train(&mut self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
         let training_rows = self.folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
@@ -283,9 +283,16 @@ impl Work<'_> {
         let every_recipe: Vec<usize> = (0..recipes).collect();
         self.begin_progress(race_folds, finalists * (all_folds - race_folds));
 
-        let race_results = self.run(&jobs(0..race_folds, &every_recipe))?;
+        let mut race_results = self.run(&jobs(0..race_folds, &every_recipe))?;
         let ranking = rank_recipes(&race_results, recipes, race_folds);
         let chosen: Vec<usize> = ranking[..finalists].iter().map(|(recipe, _)| *recipe).collect();
+        if is_still_improving(&race_results, &chosen) {
+            for recipe in &mut self.recipes {
+                recipe.steps = (recipe.steps as f64 * LONGER) as usize;
+            }
+            self.begin_progress(0, finalists * all_folds);
+            race_results = self.run(&jobs(0..race_folds, &chosen))?;
+        }
         let later = self.run(&jobs(race_folds..all_folds, &chosen))?;
 
         let mut candidates: Vec<FoldCandidates> =
@@ -585,6 +592,25 @@ impl Work<'_> {
 fn jobs(folds: Range<usize>, recipes: &[usize]) -> Vec<Job> {
     let on_fold = |fold| recipes.iter().map(move |&recipe| Job { fold, recipe });
     folds.flat_map(on_fold).collect()
+}
+
+/// The share of the objective that may be gained late in the race. If it is more, critics need
+/// `LONGER` times the steps to learn the dependence.
+const MAX_LATE_GAIN: f64 = 0.05;
+const LONGER: f64 = 2.5;
+
+/// Returns whether the chosen critics were still learning at the end of the race.
+fn is_still_improving(race_results: &[(Job, Option<Candidate>)], chosen: &[usize]) -> bool {
+    let (mut gain, mut total) = (0.0, 0.0);
+    for (job, candidate) in race_results {
+        if let Some(Candidate { best, .. }) = candidate
+            && chosen.contains(&job.recipe)
+        {
+            gain += late_gain(&best.curve, best.validation);
+            total += best.validation;
+        }
+    }
+    gain > MAX_LATE_GAIN * total && total > 0.05
 }
 
 /// Returns every recipe with its mean lower bound on validation rows in the race, best first.

@@ -88,6 +88,15 @@ pub struct MemberFigures {
     pub curve: Vec<CurvePoint>,
 }
 
+/// Returns how much of the best objective on validation rows was gained in the last third of the
+/// steps, where the learning rate has fallen to a quarter.
+pub(super) fn late_gain(curve: &[CurvePoint], best: f64) -> f64 {
+    let last = curve.last().map_or(0, |point| point.step);
+    let early = curve.iter().filter(|point| 3 * point.step <= 2 * last);
+    let before = early.map(|point| point.validation).fold(f64::NEG_INFINITY, f64::max);
+    if before.is_finite() { (best - before).max(0.0) } else { 0.0 }
+}
+
 /// The result of a recipe in the race.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

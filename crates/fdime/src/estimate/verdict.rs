@@ -5,7 +5,7 @@ use super::functional::function_between;
 use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
-use super::result::{Baselines, FoldFigures};
+use super::result::{Baselines, FoldFigures, late_gain};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording};
@@ -343,18 +343,14 @@ fn overfit(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-/// The share of the objective that may be gained in the last third of the steps, where the learning
-/// rate has fallen to a quarter.
+/// The share of the objective that may be gained late in training without a warning.
 const MAX_LATE_GAIN: f64 = 0.03;
 
 /// Critics whose validation objective was still rising at the end of training.
 fn still_improving(evidence: &Evidence) -> Option<Reason> {
     let (mut gain, mut total) = (0.0, 0.0);
     for member in evidence.folds.iter().flat_map(|fold| &fold.members) {
-        let Some(last) = member.curve.last() else { continue };
-        let early = member.curve.iter().filter(|point| 3 * point.step <= 2 * last.step);
-        let before = early.map(|point| point.validation).fold(f64::NEG_INFINITY, f64::max);
-        gain += member.weight * (member.validation - before).max(0.0);
+        gain += member.weight * late_gain(&member.curve, member.validation);
         total += member.weight * member.validation;
     }
     if !(evidence.mi > 0.1 && gain > MAX_LATE_GAIN * total) {
