@@ -15,6 +15,7 @@ use super::scaling::Scaling;
 use super::serial::SerialDependence;
 use super::shift_test::shift_test;
 use super::table_rows::TableRows;
+use crate::critic::CriticKind;
 use crate::data::{Column, Values};
 use crate::engine::{Engine, Task};
 use crate::error::{Error, Result};
@@ -397,7 +398,10 @@ impl Work<'_> {
         pairs.ratios = member.log_ratios(self.estimator, &inputs, pairs.pairs.iter().copied());
         let observed = pairs.pairs.iter().zip(&pairs.ratios).filter(|((i, j), _)| i == j);
         let limit = largest(observed.map(|(_, ratio)| ratio));
-        Normalised::new(&pairs.pairs, &pairs.ratios, limit).lower_bound()
+        let normalised = Normalised::new(&pairs.pairs, &pairs.ratios, limit);
+        // InfoNCE leaves a constant undetermined, which only normalisers can remove.
+        let is_usable = normalised.is_resolved || member.recipe.critic != CriticKind::Separable;
+        if is_usable { normalised.lower_bound() } else { f64::NEG_INFINITY }
     }
 
     /// Returns the rows of a training, with the maps of its recipe fitted to them.
@@ -440,9 +444,8 @@ impl Work<'_> {
         null.ratios = rest.split_off(train.len());
         let mut train_ratios = rest;
 
-        // The largest log ratio of training rows, which do not depend on the test rows.
-        let limit = largest(&train_ratios);
-        let normalised = Normalised::new(&null.pairs, &null.ratios, limit);
+        let (normalised, limit) =
+            Normalised::with_limit_of(&train_ratios, &null.pairs, &null.ratios);
         let capped: Vec<f32> = ratios.iter().map(|ratio| ratio.min(limit)).collect();
         let bound = Bound::new(&capped, &normalised);
         let limit = if self.plan.method == Method::Auto { limit } else { f32::INFINITY };
@@ -545,9 +548,9 @@ impl Work<'_> {
         if self.plan.method != Method::Auto {
             return mean_and_variance(test).0;
         }
-        let limit = largest(train);
+        let (normalised, limit) = Normalised::with_limit_of(train, pairs, null);
         let capped: Vec<f32> = test.iter().map(|ratio| ratio.min(limit)).collect();
-        Bound::new(&capped, &Normalised::new(pairs, null, limit)).value
+        Bound::new(&capped, &normalised).value
     }
 
     /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the

@@ -19,6 +19,8 @@ pub(super) struct Normalised {
     pub(super) ratios: Vec<f64>,
     /// The logarithm of its normaliser, (ln Z(x) + ln Z(y)) / 2.
     pub(super) log_normalisers: Vec<f64>,
+    /// Whether there are enough pairs for the normalisers.
+    pub(super) is_resolved: bool,
 }
 
 impl Normalised {
@@ -43,14 +45,45 @@ impl Normalised {
         }
         let noise = observed.iter().map(|(row, _)| sums.noise(*row)).sum::<f64>();
         let by_row = noise <= MAX_NOISE * observed.len() as f64;
+        let is_resolved = by_row || sums.all.noise() <= MAX_NOISE;
         let log_normaliser = |&(row, _): &(usize, f64)| match by_row {
             true => 0.5 * (sums.x[row].log_mean() + sums.y[row].log_mean()),
+            // Where hardly any pair is as likely as the observed ones, Z is too small; the critic's
+            // own normalisation is then all there is.
+            false if !is_resolved => sums.all.log_mean().max(0.0),
             false => sums.all.log_mean(),
         };
         Normalised {
+            is_resolved,
             log_normalisers: observed.iter().map(log_normaliser).collect(),
             ratios: observed.into_iter().map(|(_, ratio)| ratio).collect(),
         }
+    }
+
+    /// Normalises with the largest log ratio of training rows as the limit, which do not depend on
+    /// these pairs; with a quantile of theirs if a few pairs would dominate otherwise. Returns the
+    /// limit, too.
+    pub(super) fn with_limit_of(
+        train: &[f32],
+        pairs: &[(u32, u32)],
+        ratios: &[f32],
+    ) -> (Self, f32) {
+        let mut sorted = train.to_vec();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let quantile = |share: f64| match sorted.len() {
+            0 => f32::INFINITY,
+            n => sorted[((n - 1) as f64 * share) as usize],
+        };
+        let mut limit = quantile(1.0);
+        let mut normalised = Normalised::new(pairs, ratios, limit);
+        for share in [0.99, 0.9, 0.5] {
+            if normalised.is_resolved || normalised.offset() <= 0.0 {
+                break;
+            }
+            limit = quantile(share);
+            normalised = Normalised::new(pairs, ratios, limit);
+        }
+        (normalised, limit)
     }
 
     /// Returns the mean of the normalised log ratios, a lower bound of the mutual information.
@@ -185,6 +218,29 @@ mod tests {
         assert!((bound - truth).abs() < 4.0 * error + 0.003, "{bound} {truth}");
         let (bound, error) = bounds(0.6, 0.6, |x| 1.5 + 0.5 * x.sin());
         assert!(bound < truth + 4.0 * error && bound > truth - 0.1, "{bound} {truth}");
+    }
+
+    /// A dependence so strong that no marginal pair is likely: the plain mean is all there is.
+    #[test]
+    fn a_normaliser_without_likely_pairs_is_left_out() {
+        let pairs: Vec<(u32, u32)> = (0..50).flat_map(|i| (0..50).map(move |j| (i, j))).collect();
+        let ratios: Vec<f32> =
+            pairs.iter().map(|(i, j)| if i == j { 9.0 } else { -30.0 - *j as f32 }).collect();
+        let normalised = Normalised::new(&pairs, &ratios, 9.0);
+        assert!(!normalised.is_resolved && (normalised.lower_bound() - 9.0).abs() < 1e-9);
+    }
+
+    /// Pairs that a critic takes for certain although they are not: the limit is lowered until they
+    /// do not dominate.
+    #[test]
+    fn the_limit_is_lowered_where_a_few_pairs_dominate() {
+        let mut pairs = gaussian(0.6, 0.6, |_| 0.0, &mut stream(1, Purpose::Data, 0, 0));
+        let train: Vec<f32> = (0..1000).map(|k| if k < 995 { 1.0 } else { 20.0 }).collect();
+        let (before, _) = Normalised::with_limit_of(&train[..995], &pairs.pairs, &pairs.ratios);
+        pairs.ratios[1] = 60.0;
+        let (after, limit) = Normalised::with_limit_of(&train, &pairs.pairs, &pairs.ratios);
+        assert_eq!(limit, 1.0);
+        assert!((before.lower_bound() - after.lower_bound()).abs() < 0.001);
     }
 
     #[test]
