@@ -63,7 +63,7 @@ def test_paired_scores(estimator, link):
     assert read == pytest.approx(objective.mutual_information(joint, marginal), rel=2e-5, abs=2e-5)
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, "cpc"])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, "cpc", "symmetric-cpc"])
 def test_all_pairs(estimator):
     matrix = scores(2, 12, 12)
     objective, loss = (

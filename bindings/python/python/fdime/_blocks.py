@@ -217,7 +217,8 @@ class Objective:
     def _scores(
         self, joint: ArrayLike, marginal: ArrayLike | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        if marginal is not None and "info-nce" in (self._native.cost, self.readout):
+        all_pairs = any(name.endswith("info-nce") for name in (self._native.cost, self.readout))
+        if marginal is not None and all_pairs:
             raise ValueError(
                 f"estimator='{self.estimator}': InfoNCE compares every x with every y; give the "
                 "scores of all pairs as a square matrix"

@@ -195,7 +195,7 @@ class MutualInformationLoss(torch.nn.Module):
         native = _native.Objective(estimator_name(estimator), link, readout)
         self.estimator, self.readout, self._cost = native.name, native.readout, native.cost
         self.link = native.link
-        all_pairs = "info-nce" in (self._cost, self.readout)
+        all_pairs = any(name.endswith("info-nce") for name in (self._cost, self.readout))
         self.pairing = pairing or ("all-pairs" if all_pairs else "derangement")
         if self.pairing not in _native.names()["pairings"]:
             raise ValueError(
@@ -237,6 +237,9 @@ class MutualInformationLoss(torch.nn.Module):
         """Return the loss of scores: of all pairs (a square matrix), or of joint and marginal pairs."""
         if self._cost == "info-nce":
             return -self._info_nce(_LINKS[self.link](self._square(joint, marginal)))
+        if self._cost == "symmetric-info-nce":
+            log_ratios = _LINKS[self.link](self._square(joint, marginal))
+            return -0.5 * (self._info_nce(log_ratios) + self._info_nce(log_ratios.T))
         j, m = self._log_ratios(joint, marginal)
         if self._cost == "moving-average":
             return -self._moving_average(j, m)
