@@ -441,7 +441,7 @@ pub fn families() -> Vec<Family> {
     add("scale-4", "scale", seen, no, scale(|x| (0.8 * x).exp(), 4));
     add("volatility-6", "scale", unseen, no, scale(|x| 0.2 + x.abs(), 6));
     add("sparse-linear-50", "sparse", seen, no, sparse(gaussian(vec![0.8], false, |v| v), 49));
-    add("sparse-square-30", "sparse", unseen, no, sparse(square(), 29));
+    add("sparse-square-30", "sparse", seen, no, sparse(square(), 29));
     add("table-3x4", "discrete", seen, (true, true), table([[0.15, 0.05, 0.05, 0.05], [0.05, 0.20, 0.05, 0.05], [0.05, 0.05, 0.05, 0.20]]));
     add("poisson", "discrete", unseen, no, poisson());
     add("logistic", "mixed", unseen, label, logistic());

@@ -26,11 +26,7 @@ pub(super) fn weights(
         })
         .collect();
     let best = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let raw: Vec<f64> = match best.is_finite() {
-        true => means.iter().map(|mean| (SHARPNESS * (mean - best)).exp()).collect(),
-        // No critic has a bound: all that did not diverge are equally good.
-        false => validation[fold].iter().map(|bound| f64::from(bound.is_some())).collect(),
-    };
+    let raw: Vec<f64> = means.iter().map(|mean| (SHARPNESS * (mean - best)).exp()).collect();
     let sum: f64 = raw.iter().sum();
     // Critics with a negligible weight are dropped, so that they need not score any rows.
     let kept: Vec<f64> = raw.iter().map(|w| if *w > 0.01 * sum { *w } else { 0.0 }).collect();
@@ -46,12 +42,6 @@ mod tests {
     fn equal_critics_share_the_weight_and_worse_ones_have_none() {
         let even = vec![vec![Some(-1.0), Some(-1.0), Some(-2.0)]; 5];
         assert_eq!(weights(&even, 0, &[0, 1, 2, 3]), [0.5, 0.5, 0.0]);
-    }
-
-    #[test]
-    fn critics_without_a_bound_share_the_weight() {
-        let none = f64::NEG_INFINITY;
-        assert_eq!(weights(&[vec![Some(none), None, Some(none)]], 0, &[0]), [0.5, 0.0, 0.5]);
     }
 
     #[test]

@@ -15,7 +15,6 @@ use super::scaling::Scaling;
 use super::serial::SerialDependence;
 use super::shift_test::shift_test;
 use super::table_rows::TableRows;
-use crate::critic::CriticKind;
 use crate::data::{Column, Values};
 use crate::engine::{Engine, Task};
 use crate::error::{Error, Result};
@@ -398,10 +397,7 @@ impl Work<'_> {
         pairs.ratios = member.log_ratios(self.estimator, &inputs, pairs.pairs.iter().copied());
         let observed = pairs.pairs.iter().zip(&pairs.ratios).filter(|((i, j), _)| i == j);
         let limit = largest(observed.map(|(_, ratio)| ratio));
-        let normalised = Normalised::new(&pairs.pairs, &pairs.ratios, limit);
-        // InfoNCE leaves a constant undetermined, which only normalisers can remove.
-        let is_usable = normalised.is_resolved || member.recipe.critic != CriticKind::Separable;
-        if is_usable { normalised.lower_bound() } else { f64::NEG_INFINITY }
+        Normalised::new(&pairs.pairs, &pairs.ratios, limit).lower_bound()
     }
 
     /// Returns the rows of a training, with the maps of its recipe fitted to them.

@@ -125,7 +125,7 @@ impl Verdict {
     }
 
     pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 14] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 15] = [
             deterministic,
             near_limit,
             above_entropy,
@@ -140,6 +140,7 @@ impl Verdict {
             tied_values,
             ignored_categories,
             few_rows,
+            many_columns,
         ];
         Verdict::of(checks.iter().filter_map(|check| check(evidence)).collect())
     }
@@ -471,6 +472,25 @@ fn ignored_categories(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
+/// Nothing found among so many columns that a dependence of a few of them could be missed.
+fn many_columns(evidence: &Evidence) -> Option<Reason> {
+    let pairs = evidence.x.len() * evidence.y.len();
+    if evidence.mi >= 0.05 || 5 * pairs <= evidence.rows {
+        return None;
+    }
+    reason(
+        "many-columns",
+        Reliability::Fair,
+        format!(
+            "almost nothing was found, but in {} rows critics can miss a dependence between a few of \
+             {} and {} columns; estimate single pairs of columns, too",
+            evidence.rows,
+            evidence.x.len(),
+            evidence.y.len()
+        ),
+    )
+}
+
 fn few_rows(evidence: &Evidence) -> Option<Reason> {
     if evidence.rows >= FEW_ROWS {
         return None;
@@ -599,6 +619,36 @@ mod tests {
         assert_eq!(codes(&spread), ["critics-disagree"]);
         let few = one(&|evidence, _| evidence.rows = 100);
         assert_eq!(codes(&few), ["few-rows"]);
+    }
+
+    #[test]
+    fn nothing_among_many_columns_is_a_warning() {
+        let side = |name: &str| -> Vec<Column> {
+            let values = |c: usize| (0..1000).map(|k| ((k * (c + 3)) as f64).sin()).collect();
+            (0..20).map(|c| column(&format!("{name}{c}"), values(c))).collect()
+        };
+        let (x, y) = (side("x"), side("y"));
+        let verdict = verdict_after(|evidence, folds| {
+            evidence.mi = 0.001;
+            folds.iter_mut().for_each(|fold| (fold.mi_nats, fold.train_mi_nats) = (0.001, 0.002));
+        });
+        assert!(!codes(&verdict).contains(&"many-columns"));
+        let (folds, plan, baselines) = (folds(), plan(), Baselines::default());
+        let serial = SerialDependence::none(1000);
+        let evidence = Evidence {
+            x: &x,
+            y: &y,
+            rows: 1000,
+            mi: 0.001,
+            standard_error: 0.01,
+            lower_bound: None,
+            folds: &folds,
+            baselines: &baselines,
+            spread: 0.0,
+            serial: &serial,
+            plan: &plan,
+        };
+        assert!(codes(&Verdict::new(&evidence)).contains(&"many-columns"));
     }
 
     #[test]
