@@ -595,7 +595,7 @@ fn jobs(folds: Range<usize>, recipes: &[usize]) -> Vec<Job> {
 
 /// The share of the objective that may be gained late in the race. If it is more, critics need
 /// `LONGER` times the steps to learn the dependence.
-const MAX_LATE_GAIN: f64 = 0.05;
+const MAX_LATE_GAIN: f64 = 0.03;
 const LONGER: f64 = 2.5;
 
 /// Returns whether the chosen critics were still learning at the end of the race.
