@@ -4,10 +4,10 @@
 //! critic's ratio e^l does not, quite. Dividing it by its mean over y, Z(x), makes e^l p(y) / Z(x)
 //! a conditional density q(y|x), so that
 //!
-//! E[l - ln Z(x)] = I - E_x KL(p(.|x) || q(.|x)) <= I
+//! `E[l - ln Z(x)] = I - E_x KL(p(.|x) || q(.|x)) <= I`
 //!
 //! whatever the critic is, and the same holds with the mean over x, Z(y). The larger Z varies, the
-//! more this exceeds Donsker and Varadhan's bound E[l] - ln E[Z(x)]. We use the mean of both.
+//! more this exceeds Donsker and Varadhan's bound `E[l] - ln E[Z(x)]`. We use the mean of both.
 
 /// The variance of ln Z above which rows are not normalised one by one: its estimate from a few
 /// pairs is then too noisy, and the correction for the noise inexact.
