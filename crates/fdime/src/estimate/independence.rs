@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const BLOCK: usize = 128;
 
 /// The number of pairs up to which blocks have the maximum size.
-const MAX_PAIRS: usize = 640_000;
+const MAX_PAIRS: usize = 1_280_000;
 
 /// Returns the size of the blocks of `rows` rows in all folds: smaller if there are many rows.
 pub(super) fn block_size(rows: usize) -> usize {

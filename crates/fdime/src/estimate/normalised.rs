@@ -9,9 +9,10 @@
 //! whatever the critic is, and the same holds with the mean over x, Z(y). The larger Z varies, the
 //! more this exceeds Donsker and Varadhan's bound `E[l] - ln E[Z(x)]`. We use the mean of both.
 
-/// The variance of ln Z above which rows are not normalised one by one: its estimate from a few
-/// pairs is then too noisy, and the correction for the noise inexact.
-const MAX_NOISE: f64 = 0.2;
+/// The variance of ln Z of a row, computed from the pairs of all rows, above which rows are not
+/// normalised one by one: its estimate from a few pairs is then too noisy, and the correction for
+/// the noise inexact.
+const MAX_NOISE: f64 = 0.12;
 
 /// How far the mean of ln Z may be below the logarithm of the mean of all Z. If it is further, most
 /// rows have no pair that is likely, and a few rows have one.
@@ -48,7 +49,8 @@ impl Normalised {
             }
         }
         let count = observed.len().max(1) as f64;
-        let noise = observed.iter().map(|(row, _)| sums.noise(*row)).sum::<f64>() / count;
+        // The noise of a single row is often too small: the rare pairs that matter are not in it.
+        let noise = sums.all.noise() * count;
         let by_row: Vec<f64> = observed.iter().map(|(row, _)| sums.log_mean(*row)).collect();
         let of_all = sums.all.log_mean();
         let is_by_row = noise <= MAX_NOISE && of_all - mean(&by_row) <= MAX_DIFFERENCE;
@@ -116,10 +118,6 @@ impl Sums {
             moments.sum += ratio;
             moments.squares += ratio * ratio;
         }
-    }
-
-    fn noise(&self, row: usize) -> f64 {
-        0.5 * (self.x[row].noise() + self.y[row].noise())
     }
 
     fn log_mean(&self, row: usize) -> f64 {
