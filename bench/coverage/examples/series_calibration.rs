@@ -2,7 +2,7 @@
 //! x_t = phi x_(t-1) + noise, as a table in Markdown.
 //!
 //! ```sh
-//! cargo run --release --example series_calibration -- [PAIRS] [ESTIMATOR] [PHI]
+//! cargo run --release -p fdime-coverage --example series_calibration -- [PAIRS] [ESTIMATOR] [PHI]
 //! ```
 //!
 //! With PHI, only pairs with that phi. Each pair is treated as exchangeable rows and as a series with an automatic gap. Where x and y
