@@ -280,7 +280,9 @@ def test_integers_that_would_be_rounded_are_refused():
         pandas.Series([2**62, 2**62 + 1, None], dtype="Int64", name="x"),
         pyarrow.array(large),
     ):
-        with pytest.raises(ValueError, match=r"'x' has an integer above 2\^53.* in row 2; subtract"):
+        with pytest.raises(
+            ValueError, match=r"'x' has an integer above 2\^53.* in row 2; subtract"
+        ):
             as_table(column, "x")
     with pytest.raises(ValueError, match="'x2' has an integer"):
         as_table(np.stack([np.arange(3), large], axis=1), "x")
