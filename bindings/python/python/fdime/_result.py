@@ -168,7 +168,7 @@ class Estimate:
     folds: tuple[Fold, ...]
     #: The estimate before it is limited; without dependence it can be slightly negative.
     unclipped: float
-    #: The mean of normalised log ratios, a lower bound for any critic; the estimate of ``auto`` before clipping.
+    #: The mean of normalised log ratios, a lower bound for every critic.
     lower_bound: float | None
     #: Classical estimates from the same data, in nats.
     baselines: dict[str, float | None]

@@ -10,7 +10,7 @@ use super::normalised::Normalised;
 use super::plan::EstimatePlan;
 use super::progress::{Progress, advance};
 use super::recipe::CriticRecipe;
-use super::result::{FoldFigures, FoldRows, MemberFigures, RaceEntry, late_gain};
+use super::result::{FoldFigures, FoldRows, MAX_LATE_GAIN, MemberFigures, RaceEntry, late_gain};
 use super::scaling::Scaling;
 use super::serial::SerialDependence;
 use super::shift_test::shift_test;
@@ -138,11 +138,20 @@ pub(super) fn crossfit(
 ) -> Result<CrossFit> {
     let estimator = plan.method.estimator();
     let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
-    let min_training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
+    let training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
     let recipes =
-        plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(min_training_rows)).collect();
-    let mut work =
-        Work { table, plan, estimator: &estimator, folds: &folds, recipes, engine, progress };
+        plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(training_rows)).collect();
+    let finalists = plan.portfolio.finalists_for(plan.folds, training_rows);
+    let mut work = Work {
+        table,
+        plan,
+        estimator: &estimator,
+        folds: &folds,
+        recipes,
+        finalists,
+        engine,
+        progress,
+    };
     let (candidates, race) = work.train()?;
     let scored = work.score_folds(&candidates)?;
     let mut pointwise = vec![0.0; table.rows];
@@ -266,6 +275,8 @@ struct Work<'a> {
     folds: &'a [Fold],
     /// The recipes of the portfolio, adapted to the number of rows.
     recipes: Vec<CriticRecipe>,
+    /// The number of recipes that are trained on all folds.
+    finalists: usize,
     engine: &'a dyn Engine,
     progress: &'a dyn Progress,
 }
@@ -276,8 +287,7 @@ impl Work<'_> {
     fn train(&mut self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
-        let training_rows = self.folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
-        let finalists = portfolio.finalists_for(all_folds, training_rows);
+        let finalists = self.finalists;
         let race_folds =
             if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
         let every_recipe: Vec<usize> = (0..recipes).collect();
@@ -593,9 +603,7 @@ fn jobs(folds: Range<usize>, recipes: &[usize]) -> Vec<Job> {
     folds.flat_map(on_fold).collect()
 }
 
-/// The share of the objective that may be gained late in the race. If it is more, critics need
-/// `LONGER` times the steps to learn the dependence.
-const MAX_LATE_GAIN: f64 = 0.03;
+/// The factor by which trainings are longer if critics were still learning at the end of the race.
 const LONGER: f64 = 2.5;
 
 /// Returns whether the chosen critics were still learning at the end of the race.

@@ -58,6 +58,7 @@ use crate::random::{Purpose, stream};
 use counts::{countable, estimate_from_counts};
 use crossfit::{Table, crossfit, mean_and_variance};
 use levels::takes_few_values;
+use normalised::mean;
 use rand::RngExt;
 use serial::{SerialDependence, autocorrelation_time};
 use verdict::{Evidence, entropy_bound};
@@ -120,7 +121,7 @@ pub fn estimate(
         fit.raise(shortfall(fit.lower_bound, training_gap(&fit.folds)));
     }
     serial.time_of_ratios = autocorrelation_time(&fit.pointwise);
-    let unclipped = fit.pointwise.iter().sum::<f64>() / rows as f64;
+    let unclipped = mean(&fit.pointwise);
     let lower_bound = fit.lower_bound;
     let standard_error =
         standard_error(&fit.pointwise, &fit.folds, plan.order).max(fit.lower_bound_variance.sqrt());
@@ -304,7 +305,7 @@ fn baselines(table: Table, threads: usize) -> Baselines {
         let [(x, _), (y, _)] = normal_scores(table, MAX_KSG_ROWS);
         let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
         // There are few enough rows to finish without checking for an interruption.
-        ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &|| Ok(())).map(|local| ksg_mean(&local))
+        ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &|| Ok(())).map(|local| mean(&local))
     });
     let ksg_nats = neighbours.and_then(Result::ok);
     Baselines { gaussian_copula_nats: Some(copula), ksg_nats }
@@ -315,10 +316,6 @@ fn baselines(table: Table, threads: usize) -> Baselines {
 fn without_ties(values: &[f32], side: u64) -> Vec<f32> {
     let mut rng = stream(0, Purpose::Null, 0, side);
     values.iter().map(|value| value + rng.random_range(-1e-5..1e-5f32)).collect()
-}
-
-fn ksg_mean(local: &[f64]) -> f64 {
-    local.iter().sum::<f64>() / local.len().max(1) as f64
 }
 
 /// Checks that there are columns on both sides, of equal length and with finite values only.
@@ -377,7 +374,7 @@ fn nearest_neighbours(
     progress.begin(table.rows as u64);
     let tick = || progress::advance(progress, 1);
     let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &tick)?;
-    let unclipped = ksg_mean(&pointwise);
+    let unclipped = mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], plan.order);
     let mut serial = SerialDependence::of(table.x, table.y);
     serial.time_of_ratios = autocorrelation_time(&pointwise);

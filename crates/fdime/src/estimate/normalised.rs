@@ -6,8 +6,9 @@
 //!
 //! `E[l - ln Z(x)] = I - E_x KL(p(.|x) || q(.|x)) <= I`
 //!
-//! whatever the critic is, and the same holds with the mean over x, Z(y). The larger Z varies, the
-//! more this exceeds Donsker and Varadhan's bound `E[l] - ln E[Z(x)]`. We use the mean of both.
+//! for every critic. The same holds with the mean over x, Z(y), and we use the mean of the two
+//! bounds. The more Z varies, the more they exceed the bound of Donsker and Varadhan,
+//! `E[l] - ln E[Z(x)]`.
 
 /// The variance of ln Z of a row, computed from the pairs of all rows, above which rows are not
 /// normalised one by one: its estimate from a few pairs is then too noisy, and the correction for
@@ -100,7 +101,8 @@ impl Normalised {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
+/// Returns the mean, 0 for no values.
+pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 

@@ -25,8 +25,8 @@ pub struct Estimate {
     pub folds: Vec<FoldFigures>,
     /// The result of the race between recipes, best first.
     pub race: Vec<RaceEntry>,
-    /// The mean of normalised log ratios, which is a lower bound for any critic. It is the estimate
-    /// of `auto`, before clipping.
+    /// The mean of normalised log ratios, which is a lower bound for every critic. The estimate of
+    /// `auto` is this and half of the gap to the training rows.
     pub lower_bound: Option<Nats>,
     /// Classical estimates of the same data.
     pub baselines: Baselines,
@@ -37,7 +37,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns the lower bound unless it is the estimate itself, as for `auto`.
+    /// Returns the lower bound unless it is the estimate itself.
     pub fn separate_lower_bound(&self) -> Option<Nats> {
         self.lower_bound.filter(|bound| (bound.0 - self.unclipped.0).abs() > 1e-6)
     }
@@ -87,6 +87,10 @@ pub struct MemberFigures {
     /// The learning curve.
     pub curve: Vec<CurvePoint>,
 }
+
+/// The share of the objective that critics may gain late in training. If it is more, they would
+/// learn more with more steps.
+pub(super) const MAX_LATE_GAIN: f64 = 0.03;
 
 /// Returns how much of the best objective on validation rows was gained in the last third of the
 /// steps, where the learning rate has fallen to a quarter.

@@ -18,7 +18,7 @@ const MAX_COST: usize = 4_000_000_000;
 ///
 /// is computed for the data, s = 0, in the same way as for every shift s. If y is stationary and
 /// independent of x, all shifts are equally likely but for the one place where the end of y meets
-/// its beginning, so the rank of T(0) is uniform, whatever the autocorrelations. For that, near
+/// its beginning, so the rank of T(0) is uniform for all autocorrelations. For that, near
 /// shifts are as good as distant ones and must not be left out: where T is large by chance, it is
 /// large at near shifts too. T is about the mutual information if that is small.
 pub(super) fn shift_test(

@@ -5,7 +5,7 @@ use super::functional::function_between;
 use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
-use super::result::{Baselines, FoldFigures, late_gain};
+use super::result::{Baselines, FoldFigures, MAX_LATE_GAIN, late_gain};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording};
@@ -343,9 +343,6 @@ fn overfit(evidence: &Evidence) -> Option<Reason> {
         ),
     )
 }
-
-/// The share of the objective that may be gained late in training without a warning.
-const MAX_LATE_GAIN: f64 = 0.03;
 
 /// Critics whose validation objective was still rising at the end of training.
 fn still_improving(evidence: &Evidence) -> Option<Reason> {
