@@ -15,7 +15,7 @@ use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// How columns are read, by the keyword arguments of the same names.
@@ -155,7 +155,7 @@ fn answer<'py>(
     result: &Estimate,
     seconds: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = EstimateReport { table, plan, estimate: result, seconds };
+    let report = EstimateReport { table, plan, estimate: result, seconds, file: None };
     let answer = PyDict::new(py);
     answer.set_item("json", to_json(&report.record(&KeywordArguments))?)?;
     answer.set_item("summary", paragraphs(report.summary(false, &KeywordArguments)))?;
@@ -189,7 +189,7 @@ pub struct Model {
 
 /// Returns the name of each column and whether it is discrete.
 fn names_and_kinds(columns: &[SavedColumn]) -> Vec<(String, bool)> {
-    columns.iter().map(|column| (column.name.clone(), column.discrete)).collect()
+    columns.iter().map(SavedColumn::kind).collect()
 }
 
 #[pymethods]
@@ -227,30 +227,27 @@ impl Model {
         Ok(PyArray1::from_vec(py, ratios))
     }
 
-    /// Writes a folder, which `fdime apply` of the command line also reads.
-    fn save(&self, folder: PathBuf) -> PyResult<()> {
-        call_library(|| self.model.save(&folder))
+    /// Writes a file, which `fdime apply` of the command line also reads.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        call_library(|| self.model.save(&path))
     }
 
-    /// Reads a folder that `save` wrote.
+    /// Reads a file that `save` wrote.
     #[staticmethod]
-    fn load(folder: PathBuf) -> PyResult<Self> {
-        call_library(|| SavedModel::load(&folder)).map(|model| Model { model })
+    fn load(path: PathBuf) -> PyResult<Self> {
+        call_library(|| SavedModel::load(&path)).map(|model| Model { model })
     }
 
     /// Reads what `__reduce__` returned.
     #[staticmethod]
-    fn from_bytes(plan: &[u8], critics: &[u8]) -> PyResult<Self> {
-        let model = call_library(|| SavedModel::from_bytes(plan, critics, Path::new("pickle")))?;
-        Ok(Model { model })
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        call_library(|| SavedModel::from_bytes(bytes, "pickle")).map(|model| Model { model })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bytes<'py>)> {
-        let bytes = call_library(|| slf.get().model.to_bytes());
-        let (plan, critics) = bytes?;
-        let bytes = |bytes: Vec<u8>| PyBytes::new(slf.py(), &bytes);
-        Ok((slf.getattr("from_bytes")?, (bytes(plan), bytes(critics))))
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = call_library(|| slf.get().model.to_bytes())?;
+        Ok((slf.getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
     }
 }
-
-type Bytes<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);

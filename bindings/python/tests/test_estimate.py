@@ -113,7 +113,7 @@ def test_saved_critics_are_read_by_the_command_line(gaussian, result, apply_comm
     critics = fdime.Critics.load(tmp_path / "model")
     assert critics.mi == result.mi and critics.x == ("x1", "x2")
     assert np.array_equal(critics.score_samples(x, y), result.score_samples(x, y))
-    with pytest.raises(FileNotFoundError, match="there is no such folder of critics"):
+    with pytest.raises(FileNotFoundError, match="there is no such file of critics"):
         fdime.Critics.load(tmp_path / "nothing")
 
 

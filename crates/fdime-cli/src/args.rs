@@ -3,7 +3,7 @@
 use crate::commands::bench::{Configuration, configuration};
 use crate::values::{self, CommaSeparated, OneOf, named};
 use clap::{Args, Parser, Subcommand};
-use fdime::data::{ConstantColumns, MissingRows};
+use fdime::data::{ConstantColumns, Delimiter, MissingRows};
 use fdime::estimate::{Effort, Method};
 use fdime::{
     Activation, AnyEstimator, CriticKind, DeviceChoice, Level, Link, Pairing, Precision, Readout,
@@ -30,6 +30,9 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    /// Print results and errors only: no progress and no notes
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub quiet: bool,
 }
 
 #[derive(Subcommand)]
@@ -40,18 +43,20 @@ pub enum Command {
         fdime estimate pairs.csv --report report.html --bits\n  \
         fdime estimate genes.tsv.gz --x 2-9 --y phenotype --discrete phenotype\n  \
         fdime estimate series.csv --x price --y volume --blocks\n  \
+        fdime estimate --x-file embeddings.npy --y-file labels.npy\n  \
         zcat pairs.csv.gz | fdime estimate - --y target --json")]
     Estimate(Box<Estimate>),
     /// Score the rows of another table with critics saved by 'estimate --save'
     #[command(after_help = "Examples:\n  \
-        fdime estimate old.csv --x 'x*' --y y --save model\n  \
-        fdime apply model new.csv --pointwise scores.csv")]
+        fdime estimate old.csv --x 'x*' --y y --save model.safetensors\n  \
+        fdime apply model.safetensors new.csv --pointwise scores.csv")]
     Apply(Apply),
     /// Mutual information between all pairs of columns, or of groups of columns
     #[command(after_help = "Examples:\n  \
         fdime matrix data.csv -o mi.csv --svg mi.svg\n  \
         fdime matrix data.parquet --columns 'gene_*' -o mi.json --estimator copula\n  \
         fdime matrix data.csv --group 'left=l_*' --group 'right=r_*' -o mi.csv\n  \
+        fdime matrix data.csv --y target -o ranking.csv\n  \
         fdime matrix data.csv -o mi.csv --resume")]
     Matrix(Box<Matrix>),
     /// Run a suite of tasks with known mutual information
@@ -318,27 +323,64 @@ pub struct Estimation {
     pub threads: usize,
 }
 
+/// How tables are written that are text.
+#[derive(Args)]
+pub struct Notation {
+    /// Words that mean a missing value, besides NA, null, #N/A and the like
+    #[arg(
+        long,
+        value_name = "WORDS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Reading"
+    )]
+    pub na: Vec<String>,
+    /// The decimal point, . or , [default: recognised]
+    #[arg(long, value_name = "POINT", value_parser = values::decimal, help_heading = "Reading")]
+    pub decimal: Option<char>,
+    /// What separates fields: a character, tab or space [default: recognised]
+    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = "Reading")]
+    pub delimiter: Option<Delimiter>,
+    /// Whether the first line has the names of the columns [default: recognised]
+    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no(), help_heading = "Reading")]
+    pub header: Option<bool>,
+    /// Skip lines that start with this character
+    #[arg(long, value_name = "CHARACTER", value_parser = values::comment, help_heading = "Reading")]
+    pub comment: Option<u8>,
+    /// The memory that the table may take, e.g. 8GB [default: most of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = values::memory, help_heading = "Reading")]
+    pub max_memory: Option<u64>,
+}
+
 /// How to read a table.
 #[derive(Args)]
 pub struct Reading {
     /// Numeric columns whose values are categories
-    #[arg(long, value_name = "COLUMNS")]
+    #[arg(long, value_name = "COLUMNS", help_heading = "Reading")]
     pub discrete: Option<String>,
     /// Columns that must be numbers: text in them is an error
-    #[arg(long, value_name = "COLUMNS")]
+    #[arg(long, value_name = "COLUMNS", help_heading = "Reading")]
     pub numeric: Option<String>,
     /// What to do with rows that have missing values
-    #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing())]
+    #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing(), help_heading = "Reading")]
     pub missing: MissingRows,
-    /// What to do with columns whose values are all equal
-    #[arg(long, value_name = "ACTION", default_value = "error", value_parser = values::constant())]
+    /// What to do with columns that were named and whose values are all equal; others are always
+    /// left out
+    #[arg(long, value_name = "ACTION", default_value = "error", value_parser = values::constant(), help_heading = "Reading")]
     pub constant: ConstantColumns,
+    /// Use this many rows, drawn at random
+    #[arg(long, value_name = "N", help_heading = "Reading")]
+    pub sample_rows: Option<usize>,
+    #[command(flatten)]
+    pub notation: Notation,
 }
 
 #[derive(Args)]
 pub struct Estimate {
-    /// The table: CSV, TSV, Parquet, Arrow IPC, NPY, NPZ, gzipped or not; - is standard input
-    pub file: PathBuf,
+    /// The table: CSV, TSV, JSON lines, Excel, Parquet, Arrow IPC, NPY, NPZ, also compressed with
+    /// gzip or zstd; - is standard input
+    #[arg(required_unless_present = "x_file")]
+    pub file: Option<PathBuf>,
     /// Columns of x: names, globs, positions, ranges, as in 'a,sensor_*,3,5-8,!id'
     /// [default: all but y]
     #[arg(long, value_name = "COLUMNS")]
@@ -346,14 +388,18 @@ pub struct Estimate {
     /// Columns of y [default: all but x]
     #[arg(long, value_name = "COLUMNS")]
     pub y: Option<String>,
+    /// The table of x, if x and y are in two files with the same rows
+    #[arg(long, value_name = "FILE", requires = "y_file", conflicts_with = "file")]
+    pub x_file: Option<PathBuf>,
+    /// The table of y
+    #[arg(long, value_name = "FILE", requires = "x_file")]
+    pub y_file: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]
     pub estimation: Estimation,
-    /// Rows are a time series: contiguous folds with GAP rows left out between them, and circular
-    /// shifts for the test [default gap: twice the autocorrelation time]
-    #[arg(long, value_name = "GAP", num_args = 0..=1)]
-    pub blocks: Option<Option<usize>>,
+    #[command(flatten)]
+    pub series: Series,
     /// Print bits instead of nats
     #[arg(long)]
     pub bits: bool,
@@ -366,20 +412,31 @@ pub struct Estimate {
     /// Write a report to this HTML file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Save the trained critics to this folder, for 'fdime apply'
-    #[arg(long, value_name = "DIR")]
+    /// Save the trained critics to this file, for 'fdime apply'
+    #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+}
+
+/// Whether the order of the rows matters.
+#[derive(Args)]
+pub struct Series {
+    /// Rows are a time series: contiguous folds with GAP rows left out between them, and circular
+    /// shifts for the test [default gap: twice the autocorrelation time]
+    #[arg(long, value_name = "GAP", num_args = 0..=1, conflicts_with = "sample_rows", value_parser = values::gap)]
+    pub blocks: Option<Option<usize>>,
 }
 
 #[derive(Args)]
 pub struct Apply {
-    /// The folder written by 'fdime estimate --save'
+    /// The file written by 'fdime estimate --save'
     pub model: PathBuf,
     /// The table, with the columns that the critics were trained on; - is standard input
     pub file: PathBuf,
     /// What to do with rows that have missing values
-    #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing())]
+    #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing(), help_heading = "Reading")]
     pub missing: MissingRows,
+    #[command(flatten)]
+    pub notation: Notation,
     /// Write the log ratio of every row of the table to this CSV file
     #[arg(long, value_name = "FILE")]
     pub pointwise: Option<PathBuf>,
@@ -401,11 +458,14 @@ pub struct Matrix {
     /// A group of columns to compare as one, NAME=COLUMNS; give at least two
     #[arg(long = "group", value_name = "NAME=COLUMNS", conflicts_with = "columns")]
     pub groups: Vec<String>,
+    /// Compare all columns with this column or group only, and rank them
+    #[arg(long, value_name = "NAME")]
+    pub y: Option<String>,
     /// Where to write the pairs: a .csv or .json file
     #[arg(short, long)]
     pub output: PathBuf,
     /// Write a heat map to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "y")]
     pub svg: Option<PathBuf>,
     /// Continue an unfinished run
     #[arg(long)]
@@ -414,6 +474,14 @@ pub struct Matrix {
     pub reading: Reading,
     #[command(flatten)]
     pub estimation: Estimation,
+    #[command(flatten)]
+    pub series: Series,
+    /// Print bits instead of nats; files are in nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -1,5 +1,6 @@
 //! Errors of commands: one line on stderr that names the flag, and an exit code.
 
+use crate::console::complain;
 use crate::flags::{FLAGS, Flags};
 use fdime::{Error, Parameter, Wording};
 use std::process::ExitCode;
@@ -84,23 +85,23 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(message) => {
-                eprintln!("error: {message}");
+                complain(&format!("error: {message}"));
                 ExitCode::from(2)
             }
             Failure::Run(message) => {
-                eprintln!("error: {message}");
+                complain(&format!("error: {message}"));
                 ExitCode::from(1)
             }
             Failure::Interrupted => {
-                eprintln!("interrupted: nothing was written");
+                complain("interrupted: nothing was written");
                 ExitCode::from(130)
             }
             Failure::Logged => {
-                eprintln!("interrupted: finished runs are in the log; the same command continues");
+                complain("interrupted: finished runs are in the log; the same command continues");
                 ExitCode::from(130)
             }
             Failure::Paused => {
-                eprintln!("interrupted: --resume continues from here");
+                complain("interrupted: --resume continues from here");
                 ExitCode::from(130)
             }
             Failure::OutputClosed => ExitCode::SUCCESS,

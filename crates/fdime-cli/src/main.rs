@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod console;
 mod failure;
 mod flags;
 mod plot;
@@ -32,12 +33,19 @@ fn main() -> ExitCode {
 
 /// Returns the command. Ends the process with a message if the arguments are invalid.
 fn parse() -> Result<Command, failure::Failure> {
-    args::Cli::try_parse().map(|cli| cli.command).map_err(|error| {
-        match error.source().and_then(|source| source.downcast_ref::<values::Refusal>()) {
-            Some(refusal) => failure::Failure::Usage(refusal.to_string()),
-            None => error.exit(),
-        }
-    })
+    args::Cli::try_parse()
+        .map(|cli| {
+            if cli.quiet {
+                console::be_quiet();
+            }
+            cli.command
+        })
+        .map_err(|error| {
+            match error.source().and_then(|source| source.downcast_ref::<values::Refusal>()) {
+                Some(refusal) => failure::Failure::Usage(refusal.to_string()),
+                None => error.exit(),
+            }
+        })
 }
 
 fn run(command: Command) -> failure::Outcome {

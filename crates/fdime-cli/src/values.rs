@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::builder::{PossibleValue, TypedValueParser};
-use fdime::data::{ConstantColumns, MissingRows};
+use fdime::data::{ConstantColumns, Delimiter, MissingRows};
 use fdime::{AnyEstimator, CriticPlan, Level, parse_levels};
 use std::ffi::OsStr;
 use std::fmt;
@@ -142,4 +142,90 @@ pub fn constant() -> OneOf<ConstantColumns> {
         "error" => Ok(ConstantColumns::Refuse),
         _ => Err(Refusal(format!("--constant {text}: write drop or error"))),
     })
+}
+
+/// Returns a parser of yes and no.
+pub fn yes_or_no() -> OneOf<bool> {
+    OneOf::new(["yes", "no"], |text| match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(Refusal(format!("--header {text}: write yes or no"))),
+    })
+}
+
+/// Returns the decimal point.
+pub fn decimal(text: &str) -> Result<char, Refusal> {
+    match text {
+        "." => Ok('.'),
+        "," => Ok(','),
+        _ => Err(Refusal(format!("--decimal '{text}': write . or ,"))),
+    }
+}
+
+/// Returns what separates fields.
+pub fn delimiter(text: &str) -> Result<Delimiter, Refusal> {
+    match (text, text.as_bytes()) {
+        ("tab" | "\\t", _) => Ok(Delimiter::Character(b'\t')),
+        ("space" | "whitespace" | " ", _) => Ok(Delimiter::Whitespace),
+        (_, [character]) if !character.is_ascii_alphanumeric() && *character != b'"' => {
+            Ok(Delimiter::Character(*character))
+        }
+        _ => Err(Refusal(format!(
+            "--delimiter '{text}': write one character such as ';', or tab or space"
+        ))),
+    }
+}
+
+/// Returns the character that starts comments.
+pub fn comment(text: &str) -> Result<u8, Refusal> {
+    match text.as_bytes() {
+        [character] if !character.is_ascii_alphanumeric() => Ok(*character),
+        _ => Err(Refusal(format!("--comment '{text}': write one character such as '#'"))),
+    }
+}
+
+/// Returns a number of bytes, from `8GB`, `500 MB` or `1e9`.
+pub fn memory(text: &str) -> Result<u64, Refusal> {
+    let upper = text.trim().to_ascii_uppercase();
+    let units = [("GIB", 1u64 << 30), ("MIB", 1 << 20), ("GB", 1_000_000_000), ("MB", 1_000_000)];
+    let units = units.into_iter().chain([("G", 1_000_000_000), ("M", 1_000_000), ("", 1)]);
+    let mut sizes = units.filter_map(|(unit, size)| {
+        let number: f64 = upper.strip_suffix(unit)?.trim().parse().ok()?;
+        (number > 0.0 && number.is_finite()).then_some((number * size as f64) as u64)
+    });
+    sizes.next().ok_or_else(|| Refusal(format!("--max-memory {text}: write a size such as 8GB")))
+}
+
+/// Returns the gap between blocks.
+pub fn gap(text: &str) -> Result<usize, Refusal> {
+    text.parse().map_err(|_| {
+        Refusal(format!(
+            "--blocks {text}: write a number of rows, as in --blocks=50; put --blocks without a \
+             number after the file"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_memory() {
+        for (text, bytes) in [("8GB", 8_000_000_000), ("1.5 MB", 1_500_000), ("2GiB", 2 << 30)] {
+            assert_eq!(memory(text).unwrap(), bytes, "{text}");
+        }
+        assert_eq!(memory("1e9").unwrap(), 1_000_000_000);
+        for text in ["", "GB", "-1GB", "8 kB", "nan"] {
+            assert!(memory(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn characters_of_text_tables() {
+        assert_eq!(delimiter("tab").unwrap(), Delimiter::Character(b'\t'));
+        assert_eq!(delimiter(" ").unwrap(), Delimiter::Whitespace);
+        assert!(delimiter("ab").is_err() && delimiter("x").is_err() && delimiter("\"").is_err());
+        assert!(comment("//").is_err() && decimal("'").is_err());
+    }
 }

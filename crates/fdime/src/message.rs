@@ -3,6 +3,7 @@
 //! The command line sets a parameter with a flag, Python with an argument. A [`Message`] therefore
 //! holds text with typed slots, and a [`Wording`] fills the slots in the words of a front end.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Defines [`Parameter`] from a table of variants and their names.
@@ -47,6 +48,10 @@ parameters! {
     Decay = "decay",
     /// The device that trains.
     Device = "device",
+    /// The decimal point of tables that are text.
+    Decimal = "decimal",
+    /// What separates the fields of tables that are text.
+    Delimiter = "delimiter",
     /// The dimension of x and of y.
     Dim = "dim",
     /// Numeric columns that hold categories.
@@ -85,8 +90,12 @@ parameters! {
     Link = "link",
     /// A map of a scenario's variables, part of a scenario's name.
     Map = "map",
+    /// The memory that a table may take.
+    MaxMemory = "max_memory",
     /// The treatment of rows with missing values.
     Missing = "missing",
+    /// Words that stand for a missing value.
+    Na = "na",
     /// Columns that have to be numbers.
     Numeric = "numeric",
     /// The pairing of x and y.
@@ -105,6 +114,8 @@ parameters! {
     Rows = "rows",
     /// The number of runs.
     Runs = "runs",
+    /// The number of rows to use.
+    SampleRows = "sample_rows",
     /// The scenario.
     Scenario = "scenario",
     /// The duration of a measurement.
@@ -164,6 +175,21 @@ pub trait Wording {
 pub struct Neutral;
 
 impl Wording for Neutral {}
+
+/// Returns text that can be printed: control characters, which a terminal would obey, and marks that
+/// change the direction of writing become escapes such as `\u{1b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_mark = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
+    let is_unprintable = |c: char| c.is_control() || is_mark(c);
+    if !text.contains(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| match is_unprintable(c) {
+        true => c.escape_unicode().to_string(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(escape).collect())
+}
 
 /// Text with slots that a [`Wording`] fills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -295,6 +321,13 @@ mod tests {
         assert_eq!(message.to_string(), neutral);
         let shouted = "row 1 has no value; drop a, set MISSING = drop or BLOCKS";
         assert_eq!(message.render(&Shouting), shouted);
+    }
+
+    #[test]
+    fn terminals_are_not_given_orders() {
+        assert_eq!(printable("a\u{1b}[31mb"), "a\\u{1b}[31mb");
+        assert_eq!(printable("\u{202e}c\u{9b}\n"), "\\u{202e}c\\u{9b}\\u{a}");
+        assert!(matches!(printable("süd (é, 東)"), Cow::Borrowed(_)));
     }
 
     #[test]

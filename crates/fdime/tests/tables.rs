@@ -4,7 +4,7 @@ use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use fdime::data::{Column, Frame, MISSING, Values, open};
+use fdime::data::{Column, Frame, MISSING, Reading, Values, open};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -48,7 +48,7 @@ fn expected() -> Frame {
             discrete(rows().map(|row| Some(if row.3 { "true" } else { "false" })).collect()),
         ),
     ];
-    Frame { columns, rows: ROWS }
+    Frame { columns, rows: ROWS, notes: Vec::new() }
 }
 
 fn csv(delimiter: char) -> Vec<u8> {
@@ -188,7 +188,7 @@ fn npz_files() -> Vec<Vec<u8>> {
 }
 
 fn read_all(path: &Path) -> fdime::Result<Frame> {
-    let opened = open(path)?;
+    let opened = open(path, &Reading::default())?;
     let all: Vec<usize> = (0..opened.names().len()).collect();
     opened.read(&all)
 }
@@ -205,7 +205,7 @@ fn all_formats_read_equal() {
             std::fs::write(&path, &bytes).unwrap();
             assert_eq!(read_all(&path).unwrap(), expected);
             // Some of the columns, in another order.
-            let some = open(&path).unwrap().read(&[2, 0]).unwrap();
+            let some = open(&path, &Reading::default()).unwrap().read(&[2, 0]).unwrap();
             assert_eq!(some.columns[0], expected.columns[2]);
             assert_eq!(some.columns[1], expected.columns[0]);
         }

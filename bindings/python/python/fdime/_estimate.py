@@ -60,7 +60,7 @@ def mutual_information(
     effort: Effort = "default",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
-    missing: MissingOrConstant = "error",
+    missing: MissingOrConstant = "drop",
     constant: MissingOrConstant = "error",
     blocks: bool | int | None = None,
     folds: int = 5,
@@ -93,8 +93,8 @@ def mutual_information(
         (``'x*'``) or a list of them. The columns of an array are called ``x1``, ``x2``, ..., or
         ``x`` if it has one dimension; the same for ``y``.
     missing, constant
-        The treatment of rows with missing values, and of columns whose values are all equal:
-        ``'error'``, or ``'drop'`` to leave them out.
+        The treatment of rows with missing values (left out by default), and of columns whose values
+        are all equal (an error by default): ``'drop'`` or ``'error'``.
     blocks
         For a time series: the number of rows to leave out between contiguous folds, so that rows of
         different folds are unrelated. True computes it from the autocorrelation time; the result's
@@ -238,7 +238,7 @@ def mutual_info_features(
     *,
     discrete_features: str | Sequence[int] | Sequence[bool] = "auto",
     discrete_target: bool | Literal["auto"] = "auto",
-    missing: MissingOrConstant = "error",
+    missing: MissingOrConstant = "drop",
     estimator: str | Divergence = "auto",
     effort: Effort = "quick",
     permutations: int = 999,
@@ -264,8 +264,8 @@ def mutual_info_features(
         Whether ``y`` holds classes. With ``"auto"``, text, booleans, categories and whole numbers
         with at most 20 different values are classes.
     missing
-        ``'error'``, or ``'drop'`` to drop, for each feature, the rows in which it or the target is
-        missing.
+        ``'drop'`` leaves out, for each feature, the rows in which it or the target is missing;
+        ``'error'`` refuses them.
     estimator, effort, permutations, seed
         As for :func:`mutual_information`.
     n_jobs

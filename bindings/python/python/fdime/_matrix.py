@@ -111,7 +111,7 @@ def mutual_information_matrix(
     effort: Effort = "quick",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
-    missing: MissingOrConstant = "error",
+    missing: MissingOrConstant = "drop",
     constant: MissingOrConstant = "error",
     folds: int = 5,
     permutations: int = 999,
@@ -137,7 +137,8 @@ def mutual_information_matrix(
     estimator, effort, discrete, numeric, folds, permutations, seed
         As for :func:`mutual_information`.
     missing
-        ``'error'``, or ``'drop'`` to drop, for each pair, the rows with a missing value in its columns.
+        ``'drop'`` leaves out, for each pair, the rows with a missing value in its columns; ``'error'``
+        refuses them.
     constant
         ``'drop'`` to leave out constant columns. By default their pairs have a ``problem``.
     n_jobs

@@ -93,14 +93,14 @@ class Fold:
 
 
 class Critics:
-    """Trained critics, which score new rows: :attr:`Estimate.critics`, or a saved folder.
+    """Trained critics, which score new rows: :attr:`Estimate.critics`, or a saved file.
 
     >>> import numpy as np, tempfile, fdime
     >>> x = np.random.default_rng(0).normal(size=100)
     >>> result = fdime.mutual_information(x, x + 1.0, estimator="copula")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result.critics.save(folder + "/critics")
-    ...     critics = fdime.Critics.load(folder + "/critics")
+    ...     result.critics.save(folder + "/critics.safetensors")
+    ...     critics = fdime.Critics.load(folder + "/critics.safetensors")
     >>> bool((critics.score_samples(x, x + 1.0) > 0).all())
     True
     """
@@ -109,15 +109,15 @@ class Critics:
         self._model = model
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Critics:
-        """Read a folder that :meth:`save` or ``fdime estimate --save`` wrote."""
-        if not os.path.isdir(folder):
-            raise FileNotFoundError(f"{os.fspath(folder)}: there is no such folder of critics")
-        return cls(Model.load(folder))
+    def load(cls, path: str | os.PathLike[str]) -> Critics:
+        """Read a file that :meth:`save` or ``fdime estimate --save`` wrote."""
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{os.fspath(path)}: there is no such file of critics")
+        return cls(Model.load(path))
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder, which ``fdime apply`` also reads."""
-        self._model.save(folder)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file, which ``fdime apply`` also reads."""
+        self._model.save(path)
 
     @property
     def mi(self) -> float:
@@ -135,7 +135,7 @@ class Critics:
         return tuple(self._model.names[1])
 
     def score_samples(
-        self, x: Any, y: Any, *, missing: str = "error", threads: int = 0
+        self, x: Any, y: Any, *, missing: str = "drop", threads: int = 0
     ) -> NDArray[np.float64]:
         """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         from ._estimate import score_samples
@@ -186,6 +186,8 @@ class Estimate:
     x: tuple[str, ...]
     #: The names of the columns of y.
     y: tuple[str, ...]
+    #: Remarks on how the data were read, such as columns that were left out.
+    notes: tuple[str, ...]
     #: The settings; ``mutual_information(x, y, plan=...)`` repeats the estimate.
     plan: dict[str, Any] = field(repr=False)
     #: The duration in seconds.
@@ -219,6 +221,7 @@ class Estimate:
             estimator=record["estimator"],
             x=tuple(record["x"]),
             y=tuple(record["y"]),
+            notes=tuple(record["notes"]),
             plan=record["plan"],
             seconds=record["seconds"],
             critics=None if answer["model"] is None else Critics(answer["model"]),
@@ -246,7 +249,7 @@ class Estimate:
         return record
 
     def score_samples(
-        self, x: Any, y: Any, *, missing: str = "error", threads: int = 0
+        self, x: Any, y: Any, *, missing: str = "drop", threads: int = 0
     ) -> NDArray[np.float64]:
         """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         if self.critics is None:

@@ -35,7 +35,7 @@ class MutualInformation(BaseEstimator):
     p_value_
         The p-value of the test of independence.
     result_
-        The :class:`fdime.Estimate`; ``result_.critics.save(folder)`` saves the critics.
+        The :class:`fdime.Estimate`; ``result_.critics.save(path)`` saves the critics.
     n_features_in_, feature_names_in_
         The features seen during ``fit``.
 

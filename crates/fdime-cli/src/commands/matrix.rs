@@ -1,15 +1,22 @@
-use super::{Interruptible, check_outputs, interrupt_flag, progress_bar};
+use super::estimate::amount;
+use super::{
+    Interruptible, Outputs, check_extension, check_outputs, interrupt_flag, print_json,
+    progress_bar,
+};
 use crate::args::Matrix;
+use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::report::{heat_map, shortened};
-use fdime::data::{Frame, MissingRows, Reading, load_frame, write_whole};
+use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame, write_whole};
 use fdime::estimate::{
     Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
 };
 use fdime::parallel::{run_jobs, thread_count};
-use fdime::{CpuEngine, Parameter};
+use fdime::{CpuEngine, Nats, Parameter};
+use indicatif::HumanDuration;
 use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -25,20 +32,22 @@ struct Report<'a> {
 }
 
 pub fn run(args: &Matrix) -> Outcome {
-    let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    if !["csv", "json"].contains(&extension) {
-        return Err(Failure::Usage(format!(
-            "--output {}: the name must end in .csv or .json",
-            args.output.display()
-        )));
-    }
-    check_outputs(&args.file, [Some(&args.output), args.svg.as_ref()])?;
+    check_extension("--output", Some(&args.output), &["csv", "json"])?;
+    check_extension("--svg", args.svg.as_ref(), &["svg"])?;
+    let journal_path = journal_path(&args.output);
+    check_outputs(&[&args.file, &journal_path], [Some(&args.output), args.svg.as_ref()])?;
     let reading = args.reading.options();
-    let plan = args.estimation.plan(Effort::Quick);
+    let mut plan = args.estimation.plan(Effort::Quick);
+    plan.order = args.series.order();
     let parameter = if args.groups.is_empty() { Parameter::Columns } else { Parameter::Groups };
-    let (frame, chosen) = load_frame(&args.file, &selectors(args)?, parameter, &reading)?;
+    let LoadedFrame { frame, chosen } =
+        load_frame(&args.file, &selectors(args)?, parameter, &reading)?;
+    for text in &frame.notes {
+        note(&format!("note: {}", text.render(&FLAGS)));
+    }
     let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
+    let pairs = pairs(args, &names)?;
     plan.check(frame.rows)?;
 
     let heading = MatrixHeading {
@@ -48,35 +57,53 @@ pub fn run(args: &Matrix) -> Outcome {
         plan: plan.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    let journal = open_journal(&args.output, &heading, args.resume)?;
+    let journal = open_journal(&journal_path, &heading, args.resume)?;
     let start = Instant::now();
-    let work = Work { frame: &frame, groups: &groups, plan: &plan, reading };
-    let mut pairs = work.run(journal, thread_count(args.estimation.threads))?;
+    let work = Work { frame: &frame, groups: &groups, pairs: &pairs, plan: &plan, reading };
+    let mut found = work.run(journal, thread_count(args.estimation.threads))?;
     let seconds = start.elapsed().as_secs_f64();
-    PairEstimate::adjust(&mut pairs);
-    write_output(&args.output, extension, &pairs, &names, &plan, seconds)?;
-    eprintln!("wrote {}", args.output.display());
-    if let Some(path) = &args.svg {
-        write_heat_map(path, &pairs, &names)?;
+    PairEstimate::adjust(&mut found);
+    let version = env!("CARGO_PKG_VERSION");
+    let report = Report { results: &found, names: &names, plan: &plan, seconds, version };
+    let mut outputs = Outputs::default();
+    outputs.write(Some(&args.output), |path| write_output(path, &report));
+    outputs.write(args.svg.as_ref(), |path| write_heat_map(path, &found, &names));
+    if outputs.failure.is_none() {
+        // The results are on disk, so the journal is no longer needed.
+        let _ = std::fs::remove_file(journal_path);
     }
-    // The results are on disk, so the journal is no longer needed.
-    let _ = std::fs::remove_file(journal_path(&args.output));
-    print_top(&pairs, seconds)
+    outputs.finish(|| match args.json {
+        true => print_json(&report),
+        false => print_top(&found, args, seconds),
+    })
+}
+
+/// Returns the pairs to estimate: all, or those with the target.
+fn pairs(args: &Matrix, names: &[String]) -> Result<Vec<(usize, usize)>, Failure> {
+    let count = names.len();
+    let Some(target) = &args.y else {
+        return Ok((0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect());
+    };
+    let Some(y) = names.iter().position(|name| name == target) else {
+        let known = names.iter().map(String::as_str);
+        let hint = "--y takes the name of a column or group that is compared";
+        return Err(Failure::unknown_name("column", target, known, hint).within("--y"));
+    };
+    Ok((0..count).filter(|x| *x != y).map(|x| (x, y)).collect())
 }
 
 fn write_heat_map(path: &Path, pairs: &[PairEstimate], names: &[String]) -> Outcome {
     let mut cells = vec![None; names.len() * names.len()];
+    let places: HashMap<&str, usize> =
+        names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
     for pair in pairs {
-        let place = |name: &str| names.iter().position(|other| other == name);
-        if let (Some(x), Some(y)) = (place(&pair.x), place(&pair.y)) {
+        if let (Some(x), Some(y)) = (places.get(&*pair.x), places.get(&*pair.y)) {
             cells[x * names.len() + y] = pair.mi_nats;
             cells[y * names.len() + x] = pair.mi_nats;
         }
     }
     let svg = heat_map::render(names, &cells, "Mutual information (nats)");
-    write_whole(path, |file| file.write_all(svg.as_bytes()))?;
-    eprintln!("wrote {}", path.display());
-    Ok(())
+    Ok(write_whole(path, |file| file.write_all(svg.as_bytes()))?)
 }
 
 /// Splits NAME=COLUMNS.
@@ -114,15 +141,16 @@ fn groups(
         let message = "there is one column or group; at least two are needed to compare";
         return Err(Failure::Usage(format!("{}: {message}", args.file.display())));
     }
-    for (index, (name, columns)) in groups.iter().enumerate() {
-        for (other, others) in &groups[..index] {
-            if name == other {
-                return Err(Failure::Usage(format!(
-                    "{}: two columns or groups are called '{name}'; names must differ",
-                    args.file.display()
-                )));
-            }
-            if let Some(column) = columns.iter().find(|column| others.contains(column)) {
+    let (mut seen, mut owners) = (HashSet::new(), HashMap::new());
+    for (name, columns) in &groups {
+        if !seen.insert(name) {
+            return Err(Failure::Usage(format!(
+                "{}: two columns or groups are called '{name}'; names must differ",
+                args.file.display()
+            )));
+        }
+        for column in columns {
+            if let Some(other) = owners.insert(column, name) {
                 return Err(Failure::Usage(format!(
                     "--group: column '{}' is in both '{other}' and '{name}'",
                     names[*column]
@@ -133,9 +161,13 @@ fn groups(
     Ok(groups)
 }
 
+/// The number of pairs after which the time that is left can be estimated.
+const MIN_TIMED_PAIRS: usize = 20;
+
 struct Work<'a> {
     frame: &'a Frame,
     groups: &'a [(String, Vec<usize>)],
+    pairs: &'a [(usize, usize)],
     plan: &'a EstimatePlan,
     reading: Reading<'a>,
 }
@@ -143,21 +175,27 @@ struct Work<'a> {
 impl Work<'_> {
     /// Estimates the pairs that the journal does not hold. Returns all pairs in order.
     fn run(&self, journal: MatrixJournal, threads: usize) -> Result<Vec<PairEstimate>, Failure> {
-        let count = self.groups.len();
-        let all: Vec<(usize, usize)> =
-            (0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect();
+        let all = self.pairs;
         let open: Vec<(usize, usize)> =
             all.iter().copied().filter(|pair| journal.find(pair).is_empty()).collect();
+        let (columns, rows) = (self.groups.len(), self.frame.rows);
+        note(&format!("{} pairs of {columns} columns or groups, {rows} rows", all.len()));
         let bar = progress_bar(all.len() as u64);
         bar.set_position((all.len() - open.len()) as u64);
         bar.set_message("pairs");
         let progress = Interruptible(interrupt_flag());
+        let start = Instant::now();
         let journal = Mutex::new(journal);
         let outcomes = run_jobs(threads, open.len(), |index, threads| -> fdime::Result<()> {
             let found = self.estimate(open[index], threads, &progress)?;
             let mut journal = journal.lock().unwrap_or_else(|error| error.into_inner());
             journal.append(PairRecord { pair: open[index], found })?;
             bar.inc(1);
+            let done = bar.position() as usize + open.len() - all.len();
+            if bar.is_hidden() && done == open.len().min(MIN_TIMED_PAIRS) {
+                let left = start.elapsed().mul_f64((open.len() - done) as f64 / done as f64);
+                note(&format!("{done} pairs done, about {} left", HumanDuration(left)));
+            }
             Ok(())
         });
         bar.finish_and_clear();
@@ -191,75 +229,98 @@ fn journal_path(output: &Path) -> PathBuf {
 /// Opens the journal of a matrix. A journal of an earlier run is continued only if that was asked
 /// for.
 fn open_journal(
-    output: &Path,
+    path: &Path,
     heading: &MatrixHeading,
     resume: bool,
 ) -> Result<MatrixJournal, Failure> {
-    let path = journal_path(output);
     if path.exists() && !resume {
         return Err(Failure::Usage(format!(
             "{}: there is an unfinished run; continue it with --resume, or delete this file",
             path.display()
         )));
     }
-    Ok(MatrixJournal::open_with_heading(&path, heading)?)
+    Ok(MatrixJournal::open_with_heading(path, heading)?)
 }
 
-fn write_output(
-    path: &Path,
-    extension: &str,
-    pairs: &[PairEstimate],
-    names: &[String],
-    plan: &EstimatePlan,
-    seconds: f64,
-) -> Outcome {
-    if extension == "json" {
-        let version = env!("CARGO_PKG_VERSION");
-        let report = Report { results: pairs, names, plan, seconds, version };
-        let text = serde_json::to_string_pretty(&report)
+fn write_output(path: &Path, report: &Report) -> Outcome {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+        let text = serde_json::to_string_pretty(report)
             .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
         return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
     }
     Ok(write_whole(path, |file| {
         let mut table = csv::Writer::from_writer(file);
-        pairs.iter().try_for_each(|pair| table.serialize(pair))?;
+        for pair in report.results {
+            let (x, y) = (spreadsheet_text(&pair.x), spreadsheet_text(&pair.y));
+            table.serialize(PairEstimate { x, y, ..pair.clone() })?;
+        }
         table.flush()
     })?)
 }
 
+/// Returns a text that a spreadsheet does not take for a formula.
+fn spreadsheet_text(text: &str) -> String {
+    match text.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text.to_string(),
+    }
+}
+
 /// Prints the strongest pairs.
-fn print_top(pairs: &[PairEstimate], seconds: f64) -> Outcome {
+fn print_top(pairs: &[PairEstimate], args: &Matrix, seconds: f64) -> Outcome {
     const MAX_SHOWN: usize = 10;
     let mut found: Vec<&PairEstimate> =
         pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
     found.sort_by(|a, b| b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal));
     let mut out = std::io::stdout().lock();
-    let dependent = found.iter().filter(|pair| pair.p_adjusted.is_some_and(|p| p <= 0.05)).count();
-    writeln!(
-        out,
-        "{} pairs, {dependent} dependent at a false discovery rate of 5%; {seconds:.1} s",
-        pairs.len()
-    )?;
+    let is_dependent = |pair: &&&PairEstimate| pair.p_adjusted.is_some_and(|p| p <= 0.05);
+    let dependent = match found.iter().any(|pair| pair.p_value.is_some()) {
+        true => {
+            let count = found.iter().filter(is_dependent).count();
+            format!("{count} dependent at a false discovery rate of 5%")
+        }
+        false => format!("{} has no test of independence", args.estimation.estimator),
+    };
+    let count = if pairs.len() == 1 { "1 pair".into() } else { format!("{} pairs", pairs.len()) };
+    writeln!(out, "{count}, {dependent}; {seconds:.1} s")?;
     let failed = pairs.len() - found.len();
     if failed > 0 {
         writeln!(out, "{failed} without an estimate: see the column 'problem'")?;
     }
-    writeln!(out, "\n{:24} {:24} {:>7} {:>15} {:>6}", "x", "y", "nats", "95% interval", "p adj")?;
-    let short = |name: &str| shortened(name, 24);
+    let unit = if args.bits { "bits" } else { "nats" };
+    writeln!(
+        out,
+        "\n{:18} {:18} {unit:>7} {:>15} {:>6} reliability",
+        "x", "y", "95% interval", "p adj"
+    )?;
+    let short = |name: &str| shortened(name, 18);
     for pair in found.iter().take(MAX_SHOWN) {
-        let value = |v: Option<f64>| v.unwrap_or(f64::NAN);
+        let value = |v: Option<f64>| amount(Nats(v.unwrap_or(f64::NAN)), args.bits);
         writeln!(
             out,
-            "{:24} {:24} {:7.3} {:>15} {:>6}",
+            "{:18} {:18} {:7.3} {:>15} {:>6} {}",
             short(&pair.x),
             short(&pair.y),
             value(pair.mi_nats),
             format!("{:.3} to {:.3}", value(pair.ci_low), value(pair.ci_high)),
-            pair.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default()
+            pair.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
+            pair.reliability.as_deref().unwrap_or_default()
         )?;
     }
     if found.len() > MAX_SHOWN {
         writeln!(out, "... and {} more in the file", found.len() - MAX_SHOWN)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreadsheets_are_not_given_formulas() {
+        assert_eq!(spreadsheet_text("=HYPERLINK(\"x\")"), "'=HYPERLINK(\"x\")");
+        assert_eq!(spreadsheet_text("@a"), "'@a");
+        assert_eq!(spreadsheet_text("price"), "price");
+    }
 }

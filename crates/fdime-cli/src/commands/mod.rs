@@ -13,10 +13,11 @@ pub mod sample;
 pub mod staircase;
 pub mod suite;
 
-use crate::args::{Estimation, Reading};
-use crate::failure::Failure;
-use fdime::data::{self, check_writable, write_whole};
-use fdime::estimate::{Effort, EstimatePlan, Progress};
+use crate::args::{Estimation, Notation, Reading, Series};
+use crate::console::{is_quiet, note};
+use crate::failure::{Failure, Outcome};
+use fdime::data::{self, TextFormat, check_writable, write_whole};
+use fdime::estimate::{Effort, EstimatePlan, Progress, RowOrder};
 use fdime::{Activation, DeviceChoice, Engine, Precision};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
@@ -32,7 +33,7 @@ fn engine(
     threads: usize,
     activation: Activation,
 ) -> Result<Box<dyn Engine>, Failure> {
-    let notice = |text: &str| eprintln!("note: {text}");
+    let notice = |text: &str| note(&format!("note: {text}"));
     Ok(device.engine(precision, threads, activation, notice)?)
 }
 
@@ -45,6 +46,9 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Returns a bar on stderr with the remaining time; it is hidden if stderr is not a terminal.
 pub(crate) fn progress_bar(length: u64) -> ProgressBar {
+    if is_quiet() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template(
         "{bar:24} {percent:>3}%  {elapsed} elapsed, {eta} left  {wide_msg}",
@@ -133,23 +137,50 @@ impl Reading {
             numeric: self.numeric.as_deref(),
             missing: self.missing,
             constant: self.constant,
+            sample_rows: self.sample_rows,
+            ..self.notation.options()
         }
     }
 }
 
-/// Returns an error if an output cannot be written, or is the same file as the input or another
+impl Notation {
+    /// Returns the library's options for reading a table that is written in this notation.
+    fn options(&self) -> data::Reading<'_> {
+        let Notation { na, decimal, delimiter, header, comment, max_memory } = self;
+        let text = TextFormat {
+            na,
+            decimal: *decimal,
+            delimiter: *delimiter,
+            header: *header,
+            comment: *comment,
+        };
+        data::Reading { text, max_memory: *max_memory, ..data::Reading::default() }
+    }
+}
+
+impl Series {
+    /// Returns the order of the rows.
+    fn order(&self) -> RowOrder {
+        match self.blocks {
+            None => RowOrder::Exchangeable,
+            Some(None) => RowOrder::AutomaticSeries,
+            Some(Some(gap)) => RowOrder::Series { gap },
+        }
+    }
+}
+
+/// Returns an error if an output cannot be written, or is the same file as an input or another
 /// output.
 fn check_outputs<'a>(
-    input: &Path,
+    inputs: &[&Path],
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
 ) -> Result<(), Failure> {
-    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let mut taken = vec![resolved(input)];
+    let mut taken: Vec<PathBuf> = inputs.iter().map(|path| resolved(path)).collect();
     for path in outputs.into_iter().flatten() {
         check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
         let special = path.exists() && !path.is_file();
         if !special && taken.contains(&resolved(path)) {
-            let message = "it is the input, or another output; name another file";
+            let message = "it is an input, or another output; name another file";
             return Err(Failure::Usage(format!("{}: {message}", path.display())));
         }
         taken.push(resolved(path));
@@ -157,14 +188,58 @@ fn check_outputs<'a>(
     Ok(())
 }
 
+/// Returns a path by which equal files can be recognised, also files that do not exist yet.
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            folder.canonicalize().unwrap_or_else(|_| folder.into()).join(name)
+        }
+        _ => path.into(),
+    })
+}
+
+/// Returns an error unless the name of an output ends in one of these extensions. Pipes and devices
+/// can have any name.
+fn check_extension(flag: &str, path: Option<&PathBuf>, extensions: &[&str]) -> Outcome {
+    let Some(path) = path.filter(|path| !path.exists() || path.is_file()) else { return Ok(()) };
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if extensions.iter().any(|known| extension.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    let known: Vec<String> = extensions.iter().map(|known| format!(".{known}")).collect();
+    let (path, known) = (path.display(), known.join(" or "));
+    Err(Failure::Usage(format!("{flag} {path}: the name must end in {known}")))
+}
+
+/// Outputs that are written before results are printed. If one fails, the others are still written
+/// and the results still printed.
+#[derive(Default)]
+struct Outputs {
+    failure: Option<Failure>,
+}
+
+impl Outputs {
+    fn write(&mut self, path: Option<&PathBuf>, write: impl FnOnce(&Path) -> Outcome) {
+        let Some(path) = path else { return };
+        match write(path) {
+            Ok(()) => note(&format!("wrote {}", path.display())),
+            Err(failure) => {
+                self.failure.get_or_insert(failure);
+            }
+        }
+    }
+
+    /// Prints results; returns the failure of an output, if there was one.
+    fn finish(self, print: impl FnOnce() -> Outcome) -> Outcome {
+        let printed = print();
+        self.failure.map_or(printed, Err)
+    }
+}
+
 /// Writes one line for each row of the input, without a value for rows that were dropped.
-fn write_pointwise(
-    path: &Path,
-    values: &[f64],
-    kept: &[usize],
-    input_rows: usize,
-) -> Result<(), Failure> {
-    write_whole(path, |file| {
+fn write_pointwise(path: &Path, values: &[f64], kept: &[usize], input_rows: usize) -> Outcome {
+    Ok(write_whole(path, |file| {
         writeln!(file, "row,log_ratio_nats")?;
         let mut scored = kept.iter().zip(values).peekable();
         for row in 0..input_rows {
@@ -174,7 +249,5 @@ fn write_pointwise(
             }
         }
         Ok(())
-    })?;
-    eprintln!("wrote {}", path.display());
-    Ok(())
+    })?)
 }

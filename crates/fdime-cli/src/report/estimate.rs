@@ -110,7 +110,7 @@ fn figure(label: &str, legend: &[Key], mut panel: Panel) -> Markup {
 
 fn headline(report: &EstimateReport) -> Markup {
     let Estimate { mi, interval: (low, high), .. } = report.estimate;
-    let dropped = match report.table.n_dropped() {
+    let dropped = match report.table.n_dropped {
         0 => String::new(),
         dropped => format!(", {dropped} dropped because of missing values"),
     };

@@ -8,11 +8,108 @@ use crate::error::{Result, data_error, quote};
 use crate::message::Message;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrowPrimitiveType, RecordBatchReader};
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatchReader};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+
+/// The columns of a schema: each of its fields, or each element of a field of lists of equal length.
+pub(super) struct Layout {
+    pub(super) names: Vec<String>,
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    /// The position of the field.
+    root: usize,
+    /// The position in the lists of that field.
+    element: Option<usize>,
+}
+
+impl Layout {
+    pub(super) fn new(schema: &Schema) -> Self {
+        let (mut names, mut places) = (Vec::new(), Vec::new());
+        for (root, field) in schema.fields().iter().enumerate() {
+            match field.data_type() {
+                DataType::FixedSizeList(item, length) if is_number(item.data_type()) => {
+                    for element in 0..usize::try_from(*length).unwrap_or(0) {
+                        names.push(format!("{}{}", field.name(), element + 1));
+                        places.push(Place { root, element: Some(element) });
+                    }
+                }
+                _ => {
+                    names.push(field.name().clone());
+                    places.push(Place { root, element: None });
+                }
+            }
+        }
+        Layout { names, places }
+    }
+}
+
+/// Columns to which batches of arrays are appended.
+pub(super) struct ArrowColumns {
+    columns: Vec<ArrowColumn>,
+    places: Vec<Place>,
+    /// The fields that are needed, in order and each once.
+    pub(super) roots: Vec<usize>,
+}
+
+impl ArrowColumns {
+    /// Creates empty columns, with capacity for `rows` values each.
+    pub(super) fn new(
+        schema: &Schema,
+        layout: &Layout,
+        wanted: &[usize],
+        names: &[&str],
+        rows: usize,
+    ) -> Checked<Self> {
+        let places: Vec<Place> = wanted.iter().map(|index| layout.places[*index]).collect();
+        let mut roots: Vec<usize> = places.iter().map(|place| place.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let columns = places.iter().zip(names).map(|(place, name)| {
+            ArrowColumn::new(name, schema.field(place.root), place.element.is_some(), rows)
+        });
+        Ok(Self { columns: columns.collect::<Checked<_>>()?, places, roots })
+    }
+
+    /// Appends the arrays of the fields `roots`.
+    pub(super) fn append(&mut self, arrays: &[ArrayRef]) -> Checked<()> {
+        // The values of the last field of lists, which its columns have one after the other.
+        let mut lists: Option<(usize, Vec<f64>)> = None;
+        for (column, place) in self.columns.iter_mut().zip(&self.places) {
+            let position = self.roots.partition_point(|root| *root < place.root);
+            let array = arrays.get(position).ok_or("a column is missing")?;
+            let Some(element) = place.element else {
+                column.append(array)?;
+                continue;
+            };
+            let list =
+                array.as_fixed_size_list_opt().ok_or_else(|| changed_type(array.data_type()))?;
+            if lists.as_ref().is_none_or(|(root, _)| *root != place.root) {
+                let mut values = Vec::new();
+                append_numbers(&mut values, list.values())?;
+                lists = Some((place.root, values));
+            }
+            let length = list.value_length() as usize;
+            let values = lists.as_ref().map_or(&[][..], |(_, values)| values);
+            let numbers = (0..list.len()).map(|row| match list.is_null(row) {
+                true => f64::NAN,
+                false => values.get(row * length + element).copied().unwrap_or(f64::NAN),
+            });
+            column.extend(numbers)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the columns.
+    pub(super) fn finish(self) -> Vec<Column> {
+        self.columns.into_iter().map(ArrowColumn::finish).collect()
+    }
+}
 
 /// A column to which arrays are appended.
-pub(super) struct ArrowColumn {
+struct ArrowColumn {
     name: String,
     values: Growing,
 }
@@ -23,8 +120,9 @@ enum Growing {
 }
 
 impl ArrowColumn {
-    /// Creates an empty column for values of the field's type, with capacity for `rows` of them.
-    pub(super) fn new(name: &str, field: &Field, rows: usize) -> Checked<Self> {
+    /// Creates an empty column for values of the field's type, or for elements of its lists, with
+    /// capacity for `rows` of them.
+    fn new(name: &str, field: &Field, is_element: bool, rows: usize) -> Checked<Self> {
         // A damaged file can claim any number of rows, so the initial capacity is limited.
         const MAX_CAPACITY: usize = 1 << 24;
         let values = match field.data_type() {
@@ -32,7 +130,7 @@ impl ArrowColumn {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
                 Growing::Discrete(Default::default())
             }
-            kind if is_number(kind) => {
+            kind if is_element || is_number(kind) => {
                 Growing::Continuous(Vec::with_capacity(rows.min(MAX_CAPACITY)))
             }
             kind => {
@@ -48,28 +146,41 @@ impl ArrowColumn {
     }
 
     /// Appends the rows of an array.
-    pub(super) fn append(&mut self, array: &dyn Array) -> Checked<()> {
-        let fault = |problem: Message| {
-            Message::from(format!("column {} ", quote(&self.name))).then(problem)
-        };
+    fn append(&mut self, array: &dyn Array) -> Checked<()> {
+        let name = &self.name;
+        let fault =
+            |problem: Message| Message::from(format!("column {} ", quote(name))).then(problem);
         match &mut self.values {
             Growing::Continuous(values) => {
                 let start = values.len();
                 append_numbers(values, array).map_err(fault)?;
-                match values[start..].iter().position(|value| value.is_infinite()) {
-                    Some(offset) => {
-                        let row = start + offset + 1;
-                        Err(fault(format!("has an infinite value in row {row}; remove it").into()))
-                    }
-                    None => Ok(()),
-                }
+                self.check_finite(start)
             }
             Growing::Discrete(categories) => append_labels(categories, array).map_err(fault),
         }
     }
 
+    fn extend(&mut self, numbers: impl Iterator<Item = f64>) -> Checked<()> {
+        let Growing::Continuous(values) = &mut self.values else { return Ok(()) };
+        let start = values.len();
+        values.extend(numbers);
+        self.check_finite(start)
+    }
+
+    /// Returns an error if a value from `start` on is infinite.
+    fn check_finite(&self, start: usize) -> Checked<()> {
+        let Growing::Continuous(values) = &self.values else { return Ok(()) };
+        match values[start..].iter().position(|value| value.is_infinite()) {
+            Some(offset) => {
+                let (name, row) = (quote(&self.name), start + offset + 1);
+                Err(format!("column {name} has an infinite value in row {row}; remove it").into())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the column.
-    pub(super) fn finish(self) -> Column {
+    fn finish(self) -> Column {
         let values = match self.values {
             Growing::Continuous(values) => Values::Continuous(values),
             Growing::Discrete(categories) => categories.finish(),
@@ -85,17 +196,14 @@ pub fn read_batches(batches: impl RecordBatchReader, name: &str) -> Result<Frame
 
 fn decode(batches: impl RecordBatchReader) -> Checked<Frame> {
     let schema = batches.schema();
-    let fields = schema.fields().iter();
-    let mut columns = fields
-        .map(|field| ArrowColumn::new(field.name(), field, 0))
-        .collect::<Checked<Vec<ArrowColumn>>>()?;
+    let layout = Layout::new(&schema);
+    let all: Vec<usize> = (0..layout.names.len()).collect();
+    let names: Vec<&str> = layout.names.iter().map(String::as_str).collect();
+    let mut columns = ArrowColumns::new(&schema, &layout, &all, &names, 0)?;
     for batch in batches {
-        let batch = batch.map_err(|error| error.to_string())?;
-        for (column, array) in columns.iter_mut().zip(batch.columns()) {
-            column.append(array)?;
-        }
+        columns.append(batch.map_err(|error| error.to_string())?.columns())?;
     }
-    Ok(Frame::new(columns.into_iter().map(ArrowColumn::finish).collect())?)
+    Ok(Frame::new(columns.finish())?)
 }
 
 fn is_number(kind: &DataType) -> bool {
@@ -270,7 +378,7 @@ mod tests {
 
     fn read(array: &dyn Array) -> Checked<Values> {
         let field = Field::new("c", array.data_type().clone(), true);
-        let mut column = ArrowColumn::new("c", &field, array.len())?;
+        let mut column = ArrowColumn::new("c", &field, false, array.len())?;
         column.append(array)?;
         Ok(column.finish().values)
     }

@@ -1,4 +1,4 @@
-use super::arrow_column::ArrowColumn;
+use super::arrow_column::{ArrowColumns, Layout};
 use super::frame::Column;
 use super::guard::without_panic;
 use super::source::{Checked, Source};
@@ -21,6 +21,7 @@ const CONTINUATION: u32 = u32::MAX;
 pub(super) struct ArrowTable {
     source: Source,
     schema: SchemaRef,
+    layout: Layout,
     messages: Vec<Extent>,
 }
 
@@ -49,8 +50,9 @@ impl ArrowTable {
     fn open(source: Source, find: fn(&Source) -> Checked<Contents>) -> Result<(Vec<String>, Self)> {
         let found = without_panic(|| find(&source)).flatten();
         let (schema, messages) = found.map_err(|reason| source.damaged("Arrow", reason))?;
-        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
-        Ok((names, Self { source, schema: Arc::new(schema), messages }))
+        let layout = Layout::new(&schema);
+        let names = layout.names.clone();
+        Ok((names, Self { source, schema: Arc::new(schema), layout, messages }))
     }
 
     /// Decodes the wanted columns, message by message.
@@ -61,27 +63,50 @@ impl ArrowTable {
 
     fn decode(&self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
         let fault = |problem: Message| -> Error { self.source.fault(problem) };
-        let damaged = |reason: Message| self.source.damaged("Arrow", reason);
-        let columns = wanted.iter().zip(names).map(|(index, name)| {
-            ArrowColumn::new(name, self.schema.field(*index), 0).map_err(fault)
-        });
-        let mut columns = columns.collect::<Result<Vec<ArrowColumn>>>()?;
-        let mut dictionaries = HashMap::new();
+        let columns = ArrowColumns::new(&self.schema, &self.layout, wanted, names, 0);
+        let mut columns = columns.map_err(fault)?;
+        let (mut dictionaries, mut rows) = (HashMap::new(), 0);
         for extent in &self.messages {
-            let arrays = self.arrays(extent, wanted, &mut dictionaries).map_err(damaged)?;
-            for (column, array) in columns.iter_mut().zip(arrays) {
-                column.append(&array).map_err(fault)?;
+            let arrays = self.arrays(extent, &columns.roots, &mut dictionaries)?;
+            if let Some(first) = arrays.first() {
+                rows += first.len();
+                self.source.memory.check_values(rows, wanted.len()).map_err(fault)?;
+                columns.append(&arrays).map_err(fault)?;
             }
         }
-        Ok(columns.into_iter().map(ArrowColumn::finish).collect())
+        Ok(columns.finish())
     }
 
-    /// Returns the wanted columns of a message with rows. A message with a dictionary is added to
+    /// Returns the fields `roots` of a message with rows. A message with a dictionary is added to
     /// `dictionaries` and has no columns.
     fn arrays(
         &self,
         extent: &Extent,
-        wanted: &[usize],
+        roots: &[usize],
+        dictionaries: &mut HashMap<i64, ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
+        let damaged = |reason: Message| self.source.damaged("Arrow", reason);
+        let claimed = self.claimed_bytes(extent).map_err(damaged)?;
+        self.source.memory.check(claimed).map_err(|problem| self.source.fault(problem))?;
+        self.decode_message(extent, roots, dictionaries).map_err(damaged)
+    }
+
+    /// Returns how many bytes a message takes when it is decompressed.
+    fn claimed_bytes(&self, extent: &Extent) -> Checked<u64> {
+        let metadata = part(&self.source, extent.start, extent.metadata)?;
+        let message = parse(flatbuffer(&metadata)?)?;
+        let body = part(&self.source, extent.start + extent.metadata, extent.body)?;
+        let dictionary = message.header_as_dictionary_batch().and_then(|batch| batch.data());
+        match message.header_as_record_batch().or(dictionary) {
+            Some(batch) => claimed_length(&batch, &body),
+            None => Ok(0),
+        }
+    }
+
+    fn decode_message(
+        &self,
+        extent: &Extent,
+        roots: &[usize],
         dictionaries: &mut HashMap<i64, ArrayRef>,
     ) -> Checked<Vec<ArrayRef>> {
         let metadata = part(&self.source, extent.start, extent.metadata)?;
@@ -89,17 +114,15 @@ impl ArrowTable {
         let body = part(&self.source, extent.start + extent.metadata, extent.body)?;
         let version = message.version();
         if let Some(dictionary) = message.header_as_dictionary_batch() {
-            let data = dictionary.data().ok_or("a dictionary without data")?;
-            check_lengths(&data, &body)?;
+            dictionary.data().ok_or("a dictionary without data")?;
             read_dictionary(&body, dictionary, &self.schema, dictionaries, &version)
                 .map_err(|error| error.to_string())?;
             return Ok(Vec::new());
         }
         let batch = message.header_as_record_batch().ok_or("a message of unknown kind")?;
-        check_lengths(&batch, &body)?;
         let schema = self.schema.clone();
         let batch = RecordBatchDecoder::try_new(&body, batch, schema, dictionaries, &version)
-            .and_then(|decoder| decoder.with_projection(Some(wanted)).read_record_batch())
+            .and_then(|decoder| decoder.with_projection(Some(roots)).read_record_batch())
             .map_err(|error| error.to_string())?;
         if let Some(array) = batch.columns().iter().find(|array| array.len() != batch.num_rows()) {
             return Err(format!("{} values in {} rows", array.len(), batch.num_rows()).into());
@@ -190,13 +213,15 @@ fn part(source: &Source, start: u64, length: u64) -> Checked<Buffer> {
     Ok(Buffer::from(source.body.part(start, length).map_err(|error| error.to_string())?))
 }
 
-/// Returns an error if a compressed buffer claims a length that its codec cannot reach.
-fn check_lengths(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<()> {
+/// Returns how many bytes the buffers of a batch take when they are decompressed. A claim that the
+/// codec cannot reach is an error.
+fn claimed_length(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<u64> {
     // Zstandard encodes 128 KiB of one byte in 4 bytes, LZ4 needs more.
     const MAX_RATIO: u64 = 1 << 16;
     if batch.compression().is_none() {
-        return Ok(());
+        return Ok(body.len() as u64);
     }
+    let mut total = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
         let start = usize::try_from(buffer.offset()).map_err(|error| error.to_string())?;
         let length = u64::try_from(buffer.length()).map_err(|error| error.to_string())?;
@@ -207,10 +232,11 @@ fn check_lengths(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Checked<()>
         if length < 8 {
             continue;
         }
-        let claimed = i64::from_le_bytes(*claimed);
-        if claimed > 0 && claimed as u64 > length.saturating_mul(MAX_RATIO) {
+        let claimed = u64::try_from(i64::from_le_bytes(*claimed)).unwrap_or(length);
+        if claimed > length.saturating_mul(MAX_RATIO) {
             return Err(format!("{length} compressed bytes claim to hold {claimed}").into());
         }
+        total = total.saturating_add(claimed);
     }
-    Ok(())
+    Ok(total)
 }

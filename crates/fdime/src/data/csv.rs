@@ -1,12 +1,16 @@
-//! Delimited text: comma-, semicolon-, tab- or bar-separated values.
+//! Delimited text: values separated by commas, semicolons, tabs, bars or whitespace.
 
-use super::frame::{Categories, Column, Values, means_missing};
+use super::frame::{Categories, Column, Values};
 use super::integers::{is_rounded, rounded_in_row};
-use super::source::{BodyReader, Source};
+use super::reading::{Delimiter, TextFormat};
+use super::source::Source;
+use super::text::{means_missing, number};
 use super::{Table, write_whole};
 use crate::error::{Result, quote};
-use csv::{ByteRecord, Reader, ReaderBuilder};
-use std::io::{Read, Write};
+use crate::message::{Message, Parameter};
+use csv::{ByteRecord, ReaderBuilder};
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Writes a table as comma-separated values with a header. Numbers are written so that reading
@@ -27,64 +31,92 @@ fn write_rows(file: &mut impl Write, table: &Table) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Delimited text whose delimiter and header are known.
-pub(super) struct TextTable {
+/// Delimited text whose notation is known.
+pub(super) struct TextTable<'a> {
     source: Source,
-    delimiter: u8,
+    format: TextFormat<'a>,
+    delimiter: Delimiter,
+    decimal: char,
     has_header: bool,
+    /// The number of bytes before the first row.
+    start: usize,
     columns: usize,
+    notes: Vec<Message>,
 }
 
-impl TextTable {
-    /// Finds delimiter and header; returns the names of the columns and the table.
-    pub(super) fn open(source: Source) -> Result<(Vec<String>, Self)> {
+impl<'a> TextTable<'a> {
+    /// Finds out what `format` leaves open; returns the names of the columns and the table.
+    pub(super) fn open(source: Source, format: TextFormat<'a>) -> Result<(Vec<String>, Self)> {
         let sample = sample(&source)?;
-        let delimiter = find_delimiter(&sample);
-        let first = first_records(&sample, delimiter).into_iter().next();
-        let first = first.ok_or_else(|| source.fault("it has no rows"))?;
-        let has_header = is_header(&first);
-        let mut names = Vec::with_capacity(first.len());
-        for (index, cell) in first.iter().enumerate() {
-            let position = index + 1;
-            let name = std::str::from_utf8(cell.trim_ascii()).map_err(|_| {
-                source.fault(format!("field {position} of line 1 is not UTF-8; save it as UTF-8"))
-            })?;
-            let named = has_header && !name.is_empty();
-            names.push(if named { name.to_string() } else { position.to_string() });
+        if sample.contains(&0) {
+            return Err(source.fault("it holds zero bytes, so it is not text; export it as CSV"));
         }
+        let (start, declared) = declared_delimiter(&sample);
+        let sample = sample.get(start..).unwrap_or_default();
+        let delimiter = format.delimiter.or(declared);
+        let delimiter = delimiter.unwrap_or_else(|| find_delimiter(sample, format.comment));
+        let records = first_records(sample, delimiter, format.comment);
+        let Some((first, rest)) = records.split_first() else {
+            return Err(source.fault("it has no rows"));
+        };
+        let decimal = format.decimal.unwrap_or_else(|| find_decimal(rest, delimiter));
+        let has_header = format.header.unwrap_or_else(|| is_header(first, rest, decimal));
+        let mut notes = Vec::new();
+        if format.decimal.is_none() && decimal == ',' {
+            notes.push(
+                Message::from("numbers were read with decimal commas; if these are not, set ")
+                    .setting(Parameter::Decimal, "."),
+            );
+        }
+        let mut encoding = Encoding::default();
+        let names = first.iter().enumerate().map(|(index, cell)| {
+            let name = encoding.text(cell.trim_ascii());
+            let named = has_header && !name.is_empty();
+            if named { name.into_owned() } else { (index + 1).to_string() }
+        });
+        let names: Vec<String> = names.collect();
+        notes.extend(encoding.note());
         let columns = names.len();
-        Ok((names, Self { source, delimiter, has_header, columns }))
+        let table = Self { source, format, delimiter, decimal, has_header, start, columns, notes };
+        Ok((names, table))
     }
 
-    /// Reads the wanted columns as numbers, then those that contain text once more as text.
-    pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
+    /// Reads the wanted columns as numbers, then those that contain text once more as text. Also
+    /// returns remarks on what was read.
+    pub(super) fn read(
+        mut self,
+        wanted: &[usize],
+        names: &[&str],
+    ) -> Result<(Vec<Column>, Vec<Message>)> {
         let mut columns: Vec<Numbers> = wanted.iter().map(|_| Numbers::default()).collect();
+        let memory = self.source.memory;
         self.for_each_row(|row, record| {
             for (column, index) in columns.iter_mut().zip(wanted) {
-                column.push(row, record[*index].trim_ascii());
+                column.push(row, record[*index].trim_ascii(), &self.format, self.decimal);
             }
-            Ok(())
+            memory.check_values(row, wanted.len()).map_err(|problem| self.source.fault(problem))
         })?;
         let mut texts: Vec<Option<Categories>> =
             columns.iter().map(|column| column.is_text.then(Categories::default)).collect();
+        let mut encoding = Encoding::default();
         if texts.iter().any(Option::is_some) {
-            self.for_each_row(|row, record| {
-                for ((text, index), name) in texts.iter_mut().zip(wanted).zip(names) {
+            self.for_each_row(|_, record| {
+                for (text, index) in texts.iter_mut().zip(wanted) {
                     let Some(text) = text else { continue };
                     let cell = record[*index].trim_ascii();
-                    let label = std::str::from_utf8(cell).map_err(|_| {
-                        let name = quote(name);
-                        self.source.fault(format!(
-                            "column {name}, row {row} is not valid UTF-8; save the file as UTF-8"
-                        ))
-                    })?;
-                    text.push((!means_missing(cell)).then_some(label));
+                    match self.format.is_missing(cell) {
+                        true => text.push(None),
+                        false => text.push(Some(&encoding.text(cell))),
+                    }
                 }
                 Ok(())
             })?;
         }
+        if self.notes.is_empty() {
+            self.notes.extend(encoding.note());
+        }
         let columns = columns.into_iter().zip(texts).zip(names);
-        columns
+        let columns = columns
             .map(|((numbers, text), name)| {
                 let values = match text {
                     Some(text) => text.finish(),
@@ -94,32 +126,93 @@ impl TextTable {
                 };
                 Ok(Column { name: name.to_string(), values })
             })
-            .collect()
+            .collect::<Result<Vec<Column>>>()?;
+        Ok((columns, self.notes))
     }
 
     /// Visits the rows of data; the first is row 1.
     fn for_each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<()>) -> Result<()> {
-        let mut reader: Reader<BodyReader> = options(self.delimiter)
+        // A line after the last one: within a quote that was not closed, it is part of a field.
+        let end = Cursor::new(b"\n\x01\n");
+        let mut body = self.source.body.reader();
+        let start = body.seek(SeekFrom::Start(self.start as u64));
+        start.map_err(|error| self.source.read_error(error))?;
+        let body = BufReader::with_capacity(1 << 16, body).chain(end);
+        let mut reader = options(self.delimiter, self.format.comment)
             .has_headers(self.has_header)
-            .from_reader(self.source.body.reader());
+            .from_reader(fields(body, self.delimiter));
         let (mut record, mut row) = (ByteRecord::new(), 0);
         while reader
             .read_byte_record(&mut record)
             .map_err(|error| self.source.fault(error.to_string()))?
         {
+            if record.len() == 1 && &record[0] == b"\x01" {
+                break;
+            }
             row += 1;
+            self.check_quotes(row, &record)?;
             if record.len() != self.columns {
-                return Err(self.source.fault(format!(
-                    "row {row} has {} instead of {} fields; correct it, or quote fields that \
-                     contain {}",
-                    record.len(),
-                    self.columns,
-                    delimiter_name(self.delimiter)
-                )));
+                return Err(self.source.fault(self.wrong_length(row, record.len())));
             }
             visit(row, &record)?;
         }
         Ok(())
+    }
+
+    fn wrong_length(&self, row: usize, fields: usize) -> Message {
+        let problem = Message::from(format!(
+            "row {row} has {fields} instead of {} {}; correct it, quote fields that contain {}, or \
+             say how fields are separated with ",
+            self.columns,
+            if self.columns == 1 { "field" } else { "fields" },
+            delimiter_name(self.delimiter)
+        ));
+        problem.parameter(Parameter::Delimiter)
+    }
+
+    /// Returns an error if a field of the row holds whole rows, because its quote was not closed.
+    fn check_quotes(&self, row: usize, record: &ByteRecord) -> Result<()> {
+        if !record.as_slice().contains(&b'\n') {
+            return Ok(());
+        }
+        let field = record.iter().find(|field| field.contains(&b'\n')).unwrap_or_default();
+        let is_last = field.ends_with(b"\x01\n");
+        // Rows between two quotes that were both not closed: whole lines with as many fields. Two
+        // fields are too few to tell such a row from a sentence with a comma.
+        let lines = field.split(|byte| *byte == b'\n');
+        let is_row = |line: &[u8]| {
+            let mut reader = options(self.delimiter, None).has_headers(false).from_reader(line);
+            let fields = reader.byte_records().next().and_then(|record| record.ok());
+            fields.is_some_and(|fields| fields.len() == self.columns)
+        };
+        let swallowed = || lines.skip(1).take(3).filter(|line| is_row(line)).count() >= 2;
+        match is_last || (self.columns > 2 && swallowed()) {
+            true => Err(self.source.fault(format!(
+                "a quote that is opened in row {row} is not closed in its line, and the rows after \
+                 it would be read as one field; close or remove it"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Text in UTF-8, or in Windows-1252 where it is not valid UTF-8.
+#[derive(Default)]
+struct Encoding {
+    is_western: bool,
+}
+
+impl Encoding {
+    fn text<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, str> {
+        std::str::from_utf8(bytes).map(Cow::Borrowed).unwrap_or_else(|_| {
+            self.is_western = true;
+            encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes).0
+        })
+    }
+
+    fn note(&self) -> Option<Message> {
+        let note = "text that is not UTF-8 was read as Latin-1 (Windows-1252)";
+        self.is_western.then(|| note.into())
     }
 }
 
@@ -134,26 +227,32 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn push(&mut self, row: usize, cell: &[u8]) {
+    fn push(&mut self, row: usize, cell: &[u8], format: &TextFormat, decimal: char) {
         if self.is_text {
             return;
         }
-        match number(cell) {
-            _ if means_missing(cell) => self.values.push(f64::NAN),
-            Some(value) => {
-                if value.is_infinite() {
-                    self.infinite.get_or_insert(row);
-                }
-                if std::str::from_utf8(cell).is_ok_and(|cell| is_rounded(cell, value)) {
-                    self.rounded.get_or_insert(row);
-                }
-                self.values.push(value);
+        match number(cell, decimal) {
+            // Words such as "nan" are numbers to Rust.
+            Some(value) if !value.is_nan() && format.na.is_empty() => {
+                self.push_number(row, cell, value);
             }
+            _ if format.is_missing(cell) => self.values.push(f64::NAN),
+            Some(value) => self.push_number(row, cell, value),
             None => {
                 self.is_text = true;
                 self.values = Vec::new();
             }
         }
+    }
+
+    fn push_number(&mut self, row: usize, cell: &[u8], value: f64) {
+        if value.is_infinite() {
+            self.infinite.get_or_insert(row);
+        }
+        if std::str::from_utf8(cell).is_ok_and(|cell| is_rounded(cell, value)) {
+            self.rounded.get_or_insert(row);
+        }
+        self.values.push(value);
     }
 
     /// Returns the values, or what is wrong with the column.
@@ -166,64 +265,178 @@ impl Numbers {
     }
 }
 
-fn number(cell: &[u8]) -> Option<f64> {
-    std::str::from_utf8(cell).ok()?.parse().ok()
-}
-
 /// Returns the options of the reader. It accepts rows of any length: `for_each_row` checks them,
 /// because the number of the row is known there.
-fn options(delimiter: u8) -> ReaderBuilder {
+fn options(delimiter: Delimiter, comment: Option<u8>) -> ReaderBuilder {
     let mut options = ReaderBuilder::new();
-    options.delimiter(delimiter).flexible(true).buffer_capacity(1 << 16);
+    let delimiter = match delimiter {
+        Delimiter::Character(character) => character,
+        Delimiter::Whitespace => b' ',
+    };
+    options.delimiter(delimiter).comment(comment).flexible(true).buffer_capacity(1 << 16);
     options
 }
 
-/// Returns the first lines.
+/// Returns the text as the reader of fields needs it: with single spaces between fields that are
+/// separated by whitespace.
+fn fields<'b>(text: impl BufRead + 'b, delimiter: Delimiter) -> Box<dyn Read + 'b> {
+    match delimiter {
+        Delimiter::Character(_) => Box::new(text),
+        Delimiter::Whitespace => Box::new(SingleSpaces { text, line: Vec::new(), position: 0 }),
+    }
+}
+
+/// Replaces spaces and tabs within lines by single spaces, and removes those at the ends. Quoted
+/// fields stay as they are.
+struct SingleSpaces<R> {
+    text: R,
+    line: Vec<u8>,
+    position: usize,
+}
+
+impl<R: BufRead> Read for SingleSpaces<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.position == self.line.len() {
+            let mut line = Vec::new();
+            self.text.read_until(b'\n', &mut line)?;
+            self.position = 0;
+            self.line.clear();
+            let (mut quoted, mut space) = (false, false);
+            for byte in line.trim_ascii() {
+                quoted ^= *byte == b'"';
+                let is_space = !quoted && matches!(byte, b' ' | b'\t');
+                if !is_space {
+                    self.line.extend(space.then_some(b' '));
+                    self.line.push(*byte);
+                }
+                space = is_space;
+            }
+            self.line.extend(line.ends_with(b"\n").then_some(b'\n'));
+        }
+        let count = (&self.line[self.position..]).read(buffer)?;
+        self.position += count;
+        Ok(count)
+    }
+}
+
+/// Returns the first lines: at least the first two, which can be long.
 fn sample(source: &Source) -> Result<Vec<u8>> {
-    const MAX_BYTES: u64 = 1 << 18;
-    let mut sample = Vec::new();
-    let read = source.body.reader().take(MAX_BYTES).read_to_end(&mut sample);
-    read.map_err(|error| source.read_error(error))?;
-    if source.body.length() > MAX_BYTES {
-        // The last line may be incomplete.
-        let end = sample.iter().rposition(|byte| *byte == b'\n').unwrap_or(sample.len());
-        sample.truncate(end);
+    const USUAL_BYTES: usize = 1 << 18;
+    let mut reader = source.body.buffered();
+    let (mut sample, mut lines) = (Vec::new(), 0);
+    while lines < 2 || sample.len() < USUAL_BYTES {
+        let count =
+            reader.read_until(b'\n', &mut sample).map_err(|error| source.read_error(error))?;
+        if count == 0 {
+            break;
+        }
+        lines += 1;
+        let memory = source.memory.check(sample.len() as u64);
+        memory.map_err(|problem| source.fault(problem))?;
     }
     Ok(sample)
 }
 
-fn first_records(sample: &[u8], delimiter: u8) -> Vec<ByteRecord> {
-    let mut reader = options(delimiter).has_headers(false).from_reader(sample);
+/// Returns the length of a first line such as `sep=;`, which Excel reads, and what it declares.
+fn declared_delimiter(sample: &[u8]) -> (usize, Option<Delimiter>) {
+    let text = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
+    let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
+    match text[..end].trim_ascii_end().strip_prefix(b"sep=") {
+        Some([delimiter]) => {
+            (sample.len() - text.len() + end + 1, Some(Delimiter::Character(*delimiter)))
+        }
+        _ => (0, None),
+    }
+}
+
+fn first_records(sample: &[u8], delimiter: Delimiter, comment: Option<u8>) -> Vec<ByteRecord> {
+    let mut reader =
+        options(delimiter, comment).has_headers(false).from_reader(fields(sample, delimiter));
     reader.byte_records().map_while(std::result::Result::ok).take(100).collect()
 }
 
 /// Returns the delimiter that splits all rows into the same number of fields, the largest if there
 /// are several; if there is none, the delimiter that splits the first row into the most fields.
-fn find_delimiter(sample: &[u8]) -> u8 {
-    let fit = |delimiter: &u8| {
-        let records = first_records(sample, *delimiter);
+/// Whitespace is one only if no character is.
+fn find_delimiter(sample: &[u8], comment: Option<u8>) -> Delimiter {
+    let fit = |delimiter: &Delimiter| {
+        let records = first_records(sample, *delimiter, comment);
         let fields = records.first().map_or(0, ByteRecord::len);
         let even = fields > 1 && records.iter().all(|record| record.len() == fields);
         (even, fields)
     };
     // Among equals `max_by_key` returns the last.
-    [b'|', b';', b'\t', b','].into_iter().max_by_key(fit).unwrap_or(b',')
+    let characters = [b'|', b';', b'\t', b','].map(Delimiter::Character);
+    let best = characters.into_iter().max_by_key(fit).unwrap_or(Delimiter::Character(b','));
+    let whitespace = Delimiter::Whitespace;
+    if !fit(&best).0 && fit(&whitespace).0 { whitespace } else { best }
 }
 
-fn delimiter_name(delimiter: u8) -> &'static str {
+fn delimiter_name(delimiter: Delimiter) -> String {
     match delimiter {
-        b'\t' => "tabs",
-        b';' => "semicolons",
-        b'|' => "bars",
-        _ => "commas",
+        Delimiter::Character(b'\t') => "tabs".into(),
+        Delimiter::Character(b';') => "semicolons".into(),
+        Delimiter::Character(b'|') => "bars".into(),
+        Delimiter::Character(b',') => "commas".into(),
+        Delimiter::Character(other) => format!("'{}'", char::from(other)),
+        Delimiter::Whitespace => "spaces".into(),
     }
 }
 
-/// Returns whether no cell of the first row is a number or a missing value. Empty cells are
-/// ignored, because some programs leave the name of a first column of row numbers empty.
-fn is_header(first: &ByteRecord) -> bool {
-    let cells = || first.iter().map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty());
-    cells().next().is_some() && cells().all(|cell| number(cell).is_none() && !means_missing(cell))
+/// Returns the decimal point: a comma if it does not separate fields, there are numbers such as
+/// `1,5`, which no separator of thousands explains, and none such as `1.5`.
+fn find_decimal(records: &[ByteRecord], delimiter: Delimiter) -> char {
+    if delimiter == Delimiter::Character(b',') {
+        return '.';
+    }
+    let cells = || records.iter().flat_map(|record| record.iter().map(<[u8]>::trim_ascii));
+    let has_comma = |cell: &[u8]| {
+        let Some(comma) = cell.iter().position(|byte| *byte == b',') else { return false };
+        let whole = cell[..comma].trim_ascii_start();
+        let whole = whole.strip_prefix(b"-").unwrap_or(whole);
+        let separates_thousands =
+            cell.len() - comma == 4 && (1..=3).contains(&whole.len()) && whole[0] != b'0';
+        !separates_thousands && number(cell, ',').is_some()
+    };
+    let has_point = |cell: &[u8]| cell.contains(&b'.') && number(cell, '.').is_some();
+    if cells().any(has_comma) && !cells().any(has_point) { ',' } else { '.' }
+}
+
+/// Returns whether the first row has the names of the columns: it has a word and no number, a word
+/// above numbers, or numbers that count on (2019, 2020, ...) above others. Empty cells are ignored,
+/// because some programs leave the name of a first column of row numbers empty.
+fn is_header(first: &ByteRecord, rest: &[ByteRecord], decimal: char) -> bool {
+    // "inf" and "nan" are words here.
+    let finite = |cell: &[u8]| number(cell.trim_ascii(), decimal).filter(|n| n.is_finite());
+    let is_word = |cell: &[u8]| !cell.is_empty() && finite(cell).is_none();
+    let cells: Vec<&[u8]> = first.iter().map(<[u8]>::trim_ascii).collect();
+    let is_name = |cell: &[u8]| is_word(cell) && !means_missing(cell);
+    let numbers: Vec<f64> = cells.iter().filter_map(|cell| finite(cell)).collect();
+    if numbers.is_empty() {
+        return cells.iter().any(|cell| is_name(cell));
+    }
+    let column = |index: usize| {
+        rest.iter().filter_map(move |record| record.get(index)).map(<[u8]>::trim_ascii)
+    };
+    let is_numeric = |index: usize| {
+        let mut present = column(index).filter(|cell| !means_missing(cell)).peekable();
+        present.peek().is_some() && present.all(|cell| finite(cell).is_some())
+    };
+    if cells.iter().enumerate().any(|(index, cell)| is_name(cell) && is_numeric(index)) {
+        return true;
+    }
+    let counts_on = |numbers: &[f64]| {
+        numbers.len() > 1
+            && numbers[0].fract() == 0.0
+            && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0)
+    };
+    let rows = || rest.iter().map(|record| record.iter().filter_map(finite).collect::<Vec<f64>>());
+    let is_year = |number: &f64| (1900.0..2100.0).contains(number);
+    let has_fractions = || rows().flatten().any(|number| number.fract() != 0.0);
+    let has_years = || rows().flatten().any(|number| is_year(&number));
+    counts_on(&numbers)
+        && rows().all(|row| !counts_on(&row))
+        && (has_fractions() || (numbers.iter().all(is_year) && !has_years()))
 }
 
 #[cfg(test)]
@@ -248,10 +461,22 @@ mod tests {
     }
 
     fn read(text: impl Into<bytes::Bytes>) -> Result<Vec<Column>> {
-        let (names, table) = TextTable::open(Source::from_bytes(text)?)?;
+        Ok(read_as(text, TextFormat::default())?.0)
+    }
+
+    fn read_as(
+        text: impl Into<bytes::Bytes>,
+        format: TextFormat,
+    ) -> Result<(Vec<Column>, Vec<Message>)> {
+        let (names, table) = TextTable::open(Source::from_bytes(text)?, format)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let all: Vec<usize> = (0..names.len()).collect();
         table.read(&all, &names)
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        let source = Source::from_bytes(text.to_string()).unwrap();
+        TextTable::open(source, TextFormat::default()).unwrap().0
     }
 
     fn numbers(name: &str, values: &[f64]) -> Column {
@@ -308,8 +533,12 @@ mod tests {
                 b"a,b\n1,2\n4611686018427387905,3\n",
                 "column 'a' has an integer above 2^53, which would be rounded, in row 2; subtract",
             ),
-            (b"a,b\n1,x\n2,\xe9t\xe9\n", "column 'b', row 2 is not valid UTF-8"),
-            (b"a,\xe9\n1,2\n", "field 2 of line 1 is not UTF-8"),
+            (b"a,b\n1,x\n2,\0\n", "it holds zero bytes"),
+            (b"a,b,c\n1,2,3\n4,\"5,6\n7,8,9\n7,8,9\n", "a quote that is opened in row 2"),
+            (
+                b"a,b,c\n1,\"2,3\n4,5,6\n7,8,9\n1,2\",3\n4,5,6\n",
+                "a quote that is opened in row 1 is not closed in its line",
+            ),
             (b"\n\n", "it has no rows"),
         ] {
             let error = read(text).unwrap_err().to_string();
@@ -317,5 +546,70 @@ mod tests {
         }
         assert!(read("a,b\ninf,1\nx,2").is_ok(), "a word among words");
         assert!(read("a,b\n4611686018427387905,1\nx,2").is_ok(), "a long name among names");
+    }
+
+    #[test]
+    fn headers_of_numbers_and_of_odd_words() {
+        for (text, expected) in [
+            ("2019,2020\n5,3\n4,4\n", ["2019", "2020"]),
+            ("0,1\n.5,3\n4,4\n", ["0", "1"]),
+            ("inf,x\n1,2\n3,4\n", ["inf", "x"]),
+            ("Na,K\n1,2\n3,4\n", ["Na", "K"]),
+            ("gene,2019\n1,2\n", ["gene", "2019"]),
+            ("3,4\n5,3\n4,4\n", ["1", "2"]),
+            ("1,2\n3,4\n", ["1", "2"]),
+            ("2019,2020\n2021,2019\n", ["1", "2"]),
+            ("NA,?\n1,2\n", ["1", "2"]),
+            ("a,1\nb,2\n", ["1", "2"]),
+        ] {
+            assert_eq!(names(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_notation_is_recognised_or_given() {
+        let expected = [numbers("a", &[1.5, 2.0]), numbers("b", &[3.0, 4.25])];
+        let automatic = TextFormat::default();
+        for (text, format) in [
+            ("a;b\n1,5;3\n2;4,25\n", automatic),
+            ("  a \t b\n1.5   3 \n 2\t\t4.25\n", automatic),
+            ("#c\na,b\n1.5,3\n#,\n2,4.25", TextFormat { comment: Some(b'#'), ..automatic }),
+            (
+                "a:b\n1.5:3\n2:4.25\n",
+                TextFormat { delimiter: Some(Delimiter::Character(b':')), ..automatic },
+            ),
+        ] {
+            assert_eq!(read_as(text, format).unwrap().0, expected, "{text}");
+        }
+        let without = TextFormat { header: Some(false), ..automatic };
+        assert_eq!(read_as("a,b\nc,d\n", without).unwrap().0[0].len(), 2);
+        let na = ["-9".to_string()];
+        let columns = read_as("a,b\n-9,1\n2,3\n", TextFormat { na: &na, ..automatic }).unwrap().0;
+        assert_eq!(columns[0], numbers("a", &[f64::NAN, 2.0]));
+        let quoted = read("a b\n\"x  y\" 1\nz 2\n").unwrap();
+        assert_eq!(quoted[0], categories("a", &[Some("x  y"), Some("z")]));
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_latin_1() {
+        let text = b"\xfc,b\n1,caf\xe9\n2,x\n".as_slice();
+        let (columns, notes) = read_as(text, TextFormat::default()).unwrap();
+        assert_eq!(columns[0].name, "ü");
+        assert_eq!(columns[1], categories("b", &[Some("café"), Some("x")]));
+        assert_eq!((notes.len(), notes[0].to_string().contains("Latin-1")), (1, true));
+    }
+
+    #[test]
+    fn long_headers_are_whole() {
+        let header: Vec<String> = (0..60_000).map(|k| format!("gene{k}")).collect();
+        let row = vec!["1"; header.len()].join(",");
+        let read = names(&format!("{}\n{row}\n", header.join(",")));
+        assert_eq!(read, header);
+    }
+
+    #[test]
+    fn quoted_lines_are_text() {
+        let columns = read("a,b\n\"one, two\nthree, four\nfive\",1\nx,2\n").unwrap();
+        assert_eq!(columns[0].len(), 2);
     }
 }

@@ -1,4 +1,6 @@
 use crate::error::{Error, Result};
+use crate::message::{Message, printable};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -12,6 +14,8 @@ pub struct Frame {
     pub columns: Vec<Column>,
     /// The length of every column.
     pub rows: usize,
+    /// Remarks on how the columns were read.
+    pub notes: Vec<Message>,
 }
 
 /// One variable.
@@ -38,8 +42,10 @@ pub enum Values {
 }
 
 impl Frame {
-    /// Creates a frame. Columns of different lengths are an error.
-    pub fn new(columns: Vec<Column>) -> Result<Self> {
+    /// Creates a frame. Columns of different lengths are an error. Control characters in names and
+    /// categories are written as escapes, so that they can be printed.
+    pub fn new(mut columns: Vec<Column>) -> Result<Self> {
+        columns.iter_mut().for_each(Column::make_printable);
         let rows = columns.first().map_or(0, Column::len);
         match columns.iter().find(|column| column.len() != rows) {
             Some(other) => {
@@ -47,7 +53,7 @@ impl Frame {
                     [other, &columns[0]].map(|column| (column.name.clone(), column.len()));
                 Err(Error::UnequalColumns { columns })
             }
-            None => Ok(Frame { columns, rows }),
+            None => Ok(Frame { columns, rows, notes: Vec::new() }),
         }
     }
 
@@ -68,6 +74,18 @@ impl Frame {
 }
 
 impl Column {
+    fn make_printable(&mut self) {
+        let texts = match &mut self.values {
+            Values::Continuous(_) => &mut [][..],
+            Values::Discrete { labels, .. } => labels,
+        };
+        for text in texts.iter_mut().chain([&mut self.name]) {
+            if let Cow::Owned(escaped) = printable(text) {
+                *text = escaped;
+            }
+        }
+    }
+
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.values.len()
@@ -208,12 +226,6 @@ pub(super) fn truth_label(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-/// Returns whether a text cell stands for a missing value.
-pub(super) fn means_missing(cell: &[u8]) -> bool {
-    const MARKERS: [&[u8]; 6] = [b"NA", b"N/A", b"NaN", b"null", b"None", b"?"];
-    cell.is_empty() || MARKERS.iter().any(|marker| cell.eq_ignore_ascii_case(marker))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,15 +240,5 @@ mod tests {
         assert!(values.is_missing(1) && values.is_missing(4) && !values.is_missing(0));
         let labels = vec!["b".to_string(), "a".to_string()];
         assert_eq!(values, Values::Discrete { codes: vec![0, MISSING, 1, 0], labels });
-    }
-
-    #[test]
-    fn markers_of_missing_values() {
-        for cell in ["", "na", "N/A", "nan", "NULL", "none", "?"] {
-            assert!(means_missing(cell.as_bytes()), "{cell}");
-        }
-        for cell in ["0", "inf", "-", "no"] {
-            assert!(!means_missing(cell.as_bytes()), "{cell}");
-        }
     }
 }

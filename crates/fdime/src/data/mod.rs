@@ -8,13 +8,19 @@ mod csv;
 mod frame;
 mod guard;
 mod integers;
+mod json_lines;
+mod memory;
 mod npy;
 mod open;
 mod pairs;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod reading;
 mod select;
 mod source;
+mod text;
+#[cfg(feature = "excel")]
+mod workbook;
 
 #[cfg(feature = "arrow")]
 pub use arrow_column::read_batches;
@@ -25,9 +31,10 @@ pub(crate) use guard::without_panic;
 pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
 pub use pairs::{
-    ConstantColumns, MissingRows, PairTable, Reading, load_frame, load_named, load_pairs, pairs_of,
+    LoadedFrame, PairTable, load_frame, load_named, load_pairs, load_two_files, pairs_of,
     scoring_pairs,
 };
+pub use reading::{ConstantColumns, Delimiter, MissingRows, Reading, TextFormat};
 pub use select::{glob_matches, pair_columns, select};
 
 use crate::error::{Result, not_writable, write_error};
@@ -87,7 +94,12 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(not_writable(path, "it is a folder"));
     }
-    Ok(())
+    if path.exists() && !path.is_file() {
+        return Ok(());
+    }
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let probe = tempfile::Builder::new().prefix(".fdime-").tempfile_in(parent_folder(&target));
+    probe.map(|_| ()).map_err(|error| write_error(path, error))
 }
 
 fn parent_folder(path: &Path) -> &Path {

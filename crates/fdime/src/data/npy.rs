@@ -1,12 +1,16 @@
 //! NumPy's formats: NPY (one array) and NPZ (a zip archive of them).
 
-use super::frame::{Categories, Column, Values, means_missing, truth_label};
+use super::frame::{Categories, Column, Values, truth_label};
 use super::integers::{ADVICE, ROUNDED, exact};
 #[cfg(feature = "npz")]
 use super::source::BodyReader;
 use super::source::Source;
+use super::text::means_missing;
 use super::write_whole;
 use crate::error::Result;
+#[cfg(feature = "npz")]
+use crate::error::quote;
+use crate::message::Message;
 #[cfg(feature = "npz")]
 use std::io::{BufReader, Cursor};
 use std::io::{Read, Write};
@@ -63,6 +67,7 @@ fn write_array(file: &mut impl Write, values: &[f64], columns: usize) -> std::io
 pub(super) struct NumpyTable {
     source: Source,
     arrays: Vec<NamedArray>,
+    notes: Vec<Message>,
 }
 
 struct NamedArray {
@@ -73,24 +78,27 @@ struct NamedArray {
 }
 
 impl NumpyTable {
-    /// Opens an NPY file; its columns are named by their position.
+    /// Opens an NPY file; its columns are named by their position, or by the fields of a structured
+    /// array.
     pub(super) fn open_array(source: Source) -> Result<(Vec<String>, Self)> {
         let header = Header::read(&mut source.body.buffered(), source.body.length())
             .map_err(|problem| problem.in_file(&source, "NPY"))?;
-        let names = (1..=header.columns).map(|position| position.to_string()).collect();
+        let names = header.column_names("");
         let arrays = vec![NamedArray {
             #[cfg(feature = "npz")]
             entry: None,
             header,
         }];
-        Ok((names, Self { source, arrays }))
+        Ok((names, Self { source, arrays, notes: Vec::new() }))
     }
 
-    /// Opens an NPZ file; the columns of the array `x` are `x1`, `x2`, ...
+    /// Opens an NPZ file. The columns of a matrix `x` are `x1`, `x2`, ...; a vector `y` is a column
+    /// `y`. Arrays that are no columns, or of another length than most, are left out.
     #[cfg(feature = "npz")]
     pub(super) fn open_archive(source: Source) -> Result<(Vec<String>, Self)> {
         let mut archive = open_zip(&source)?;
-        let (mut names, mut arrays) = (Vec::new(), Vec::<NamedArray>::new());
+        let mut found: Vec<(String, NamedArray)> = Vec::new();
+        let (mut notes, mut unsuitable) = (Vec::new(), None);
         for entry in 0..archive.len() {
             let damaged = |error| source.damaged("NPZ", error);
             let mut file = archive.by_index(entry).map_err(damaged)?;
@@ -99,29 +107,57 @@ impl NumpyTable {
             // Deflate compresses at most 1032 to 1; the size that an entry claims may be wrong.
             let max = file.compressed_size().min(source.body.length()).saturating_mul(1032);
             let max = max.min(file.size());
-            let header =
-                Header::read(&mut file, max).map_err(|problem| problem.in_array(&source, name))?;
-            if let Some(first) = arrays.first().filter(|first| first.header.rows != header.rows) {
-                return Err(source.fault(format!(
-                    "array '{name}' has {} rows, but the arrays before it have {}",
-                    header.rows, first.header.rows
-                )));
+            match Header::read(&mut file, max) {
+                Ok(header) => {
+                    found.push((name.to_string(), NamedArray { entry: Some(entry), header }));
+                }
+                Err(problem) if problem.damage => return Err(problem.in_array(&source, name)),
+                Err(problem) => {
+                    notes.push(format!("array {} {} and was left out", quote(name), problem.text));
+                    unsuitable.get_or_insert_with(|| problem.in_array(&source, name));
+                }
             }
-            names.extend((1..=header.columns).map(|position| format!("{name}{position}")));
-            arrays.push(NamedArray { entry: Some(entry), header });
         }
-        if arrays.is_empty() {
-            return Err(source.fault("it is a zip archive without NumPy arrays (.npy)"));
+        let columns_of_length = |rows: usize| -> usize {
+            let arrays = found.iter().filter(|(_, array)| array.header.rows == rows);
+            arrays.map(|(_, array)| array.header.columns()).sum()
+        };
+        let lengths = found.iter().map(|(_, array)| array.header.rows);
+        let Some(rows) = lengths.max_by_key(|rows| (columns_of_length(*rows), *rows)) else {
+            let empty = || source.fault("it is a zip archive without NumPy arrays (.npy)");
+            return Err(unsuitable.unwrap_or_else(empty));
+        };
+        let (mut names, mut arrays) = (Vec::new(), Vec::new());
+        for (name, array) in found {
+            if array.header.rows == rows {
+                names.extend(array.header.column_names(&name));
+                arrays.push(array);
+                continue;
+            }
+            let shown = quote(&name);
+            let problem =
+                format!("array {shown} has {} rows, but others have {rows}", array.header.rows);
+            if ["x", "y"].iter().any(|side| name.eq_ignore_ascii_case(side)) {
+                return Err(source.fault(problem));
+            }
+            notes.push(format!("{problem}; it was left out"));
         }
-        Ok((names, Self { source, arrays }))
+        Ok((names, Self { source, arrays, notes: notes.into_iter().map(Message::from).collect() }))
     }
 
     /// Reads the wanted columns; arrays without wanted columns are not decompressed.
-    pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
+    pub(super) fn read(
+        self,
+        wanted: &[usize],
+        names: &[&str],
+    ) -> Result<(Vec<Column>, Vec<Message>)> {
+        let rows = self.arrays.first().map_or(0, |array| array.header.rows);
+        let memory = self.source.memory.check_values(rows, wanted.len());
+        memory.map_err(|problem| self.source.fault(problem))?;
         let mut values: Vec<Option<Values>> = wanted.iter().map(|_| None).collect();
         let mut first = 0;
         for array in &self.arrays {
-            let last = first + array.header.columns;
+            let last = first + array.header.columns();
             let slots: Vec<usize> =
                 (0..wanted.len()).filter(|slot| (first..last).contains(&wanted[*slot])).collect();
             let columns: Vec<usize> = slots.iter().map(|slot| wanted[*slot] - first).collect();
@@ -138,7 +174,8 @@ impl NumpyTable {
             }
         }
         let columns = values.into_iter().flatten().zip(names);
-        Ok(columns.map(|(values, name)| Column { name: name.to_string(), values }).collect())
+        let columns = columns.map(|(values, name)| Column { name: name.to_string(), values });
+        Ok((columns.collect(), self.notes))
     }
 
     fn read_array(
@@ -234,12 +271,23 @@ impl Problem {
 
 /// The header of an array, checked against the number of bytes that follow it.
 struct Header {
-    item: Item,
+    /// The columns of a row, and the names of those of a structured array.
+    fields: Vec<Field>,
+    names: Option<Vec<String>>,
+    is_vector: bool,
     fortran_order: bool,
     rows: usize,
-    columns: usize,
-    /// The number of bytes before the data.
+    /// The number of bytes of a row, and of all before the first.
+    row_width: usize,
     length: u64,
+}
+
+/// An element of a row.
+#[derive(Clone, Copy)]
+struct Field {
+    item: Item,
+    /// The number of bytes before it in the row.
+    start: usize,
 }
 
 /// The type of an array's elements.
@@ -255,6 +303,8 @@ enum Kind {
     Float,
     Signed,
     Unsigned,
+    /// Signed integers, of which the smallest means a missing value.
+    Time,
     Truth,
     /// Characters of 4 bytes.
     Unicode,
@@ -285,7 +335,7 @@ impl Header {
         let text = String::from_utf8_lossy(&text);
         let unclear = || Problem::damage("its header cannot be read");
 
-        let item = Item::parse(value_of(&text, "descr").ok_or_else(unclear)?)?;
+        let descr = value_of(&text, "descr").ok_or_else(unclear)?;
         let order = value_of(&text, "fortran_order").ok_or_else(unclear)?;
         let shape = value_of(&text, "shape").and_then(shape_of).ok_or_else(unclear)?;
         let (rows, columns) = match shape[..] {
@@ -301,15 +351,56 @@ impl Header {
         if rows == 0 || columns == 0 {
             return Err(Problem::unsuitable(format!("is empty: {rows} rows, {columns} columns")));
         }
-        let total = rows.checked_mul(columns).and_then(|count| count.checked_mul(item.width));
-        if total.is_none_or(|total| total as u64 > data) {
-            return Err(Problem::damage(format!(
-                "{rows} x {columns} values of {} bytes do not fit into {data} bytes",
-                item.width
-            )));
+        let does_not_fit = |width: usize| {
+            Problem::damage(format!(
+                "{rows} x {columns} values of {width} bytes do not fit into {data} bytes"
+            ))
+        };
+        let fits = |width: usize| {
+            let total = rows.checked_mul(columns).and_then(|count| count.checked_mul(width));
+            total.is_some_and(|total| total as u64 <= data)
+        };
+        let mut structured_width = None;
+        let (fields, names) = match descr.starts_with('[') {
+            true if columns > 1 => {
+                return Err(Problem::unsuitable(
+                    "is a structured array of 2 dimensions; flatten it",
+                ));
+            }
+            true => {
+                let (fields, names, width) = structured(descr)?;
+                structured_width = Some(width);
+                (fields, Some(names))
+            }
+            false => {
+                let item = Item::parse(descr)?;
+                if !fits(item.width) {
+                    return Err(does_not_fit(item.width));
+                }
+                let field = |column: usize| Field { item, start: column * item.width };
+                ((0..columns).map(field).collect(), None)
+            }
+        };
+        let plain_width = fields.iter().map(|field| field.item.width).sum();
+        let row_width = structured_width.unwrap_or(plain_width);
+        if names.is_some() && !fits(row_width) {
+            return Err(does_not_fit(row_width));
         }
-        let fortran_order = order.starts_with("True");
-        Ok(Self { item, fortran_order, rows, columns, length })
+        let (is_vector, fortran_order) = (shape.len() == 1, order.starts_with("True"));
+        Ok(Self { fields, names, is_vector, fortran_order, rows, row_width, length })
+    }
+
+    fn columns(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Returns the names of the columns of an array with this name.
+    fn column_names(&self, array: &str) -> Vec<String> {
+        match &self.names {
+            Some(names) => names.clone(),
+            None if self.is_vector && !array.is_empty() => vec![array.to_string()],
+            None => (1..=self.columns()).map(|position| format!("{array}{position}")).collect(),
+        }
     }
 
     /// Reads the data and returns the wanted columns.
@@ -318,39 +409,78 @@ impl Header {
         reader: &mut impl Read,
         wanted: &[usize],
     ) -> std::result::Result<Vec<Values>, Problem> {
-        let width = self.item.width;
+        let item = |column: usize| self.fields[column].item;
         let mut columns: Vec<Growing> =
-            wanted.iter().map(|_| Growing::new(self.item, self.rows)).collect();
-        if self.fortran_order {
-            let mut item = vec![0; width];
-            for column in 0..self.columns {
+            wanted.iter().map(|column| Growing::new(item(*column), self.rows)).collect();
+        if self.fortran_order && self.names.is_none() {
+            for column in 0..self.columns() {
+                let width = item(column).width;
                 let slots: Vec<usize> =
                     (0..wanted.len()).filter(|slot| wanted[*slot] == column).collect();
                 if slots.is_empty() {
                     skip(reader, (self.rows * width) as u64)?;
                     continue;
                 }
+                let mut bytes = vec![0; width];
                 for row in 0..self.rows {
-                    reader.read_exact(&mut item).map_err(Problem::damage)?;
+                    reader.read_exact(&mut bytes).map_err(Problem::damage)?;
                     for slot in &slots {
-                        self.item
-                            .append(&item, &mut columns[*slot])
+                        item(column)
+                            .append(&bytes, &mut columns[*slot])
                             .map_err(|bad| Problem::in_row(*slot, row, bad))?;
                     }
                 }
             }
         } else {
-            let mut items = vec![0; self.columns * width];
+            let mut bytes = vec![0; self.row_width];
             for row in 0..self.rows {
-                reader.read_exact(&mut items).map_err(Problem::damage)?;
+                reader.read_exact(&mut bytes).map_err(Problem::damage)?;
                 for (slot, (column, index)) in columns.iter_mut().zip(wanted).enumerate() {
-                    self.item
-                        .append(&items[index * width..(index + 1) * width], column)
+                    let Field { item, start } = self.fields[*index];
+                    item.append(&bytes[start..start + item.width], column)
                         .map_err(|bad| Problem::in_row(slot, row, bad))?;
                 }
             }
         }
         Ok(columns.into_iter().map(Growing::finish).collect())
+    }
+}
+
+/// Parses the fields of a structured array, such as `[('a', '<f8'), ('b', '|S3')]`. Returns them,
+/// their names and the number of bytes of a row.
+fn structured(descr: &str) -> std::result::Result<(Vec<Field>, Vec<String>, usize), Problem> {
+    let unsuitable =
+        || Problem::unsuitable("has fields that are not single values; save them as plain columns");
+    let (mut fields, mut names, mut start) = (Vec::new(), Vec::new(), 0usize);
+    let mut rest = descr.trim_start_matches('[').trim_start();
+    while let Some(inside) = rest.strip_prefix('(') {
+        let (field, after) = inside.split_once(')').ok_or_else(unsuitable)?;
+        let mut quoted = field.split(['\'', '"']);
+        // Before, name, comma, type, after.
+        let (name, kind) = (quoted.nth(1), quoted.nth(1));
+        let (Some(name), Some(kind), Some(tail)) = (name, kind, quoted.next()) else {
+            return Err(unsuitable());
+        };
+        if !tail.trim().is_empty() || quoted.next().is_some() {
+            return Err(unsuitable());
+        }
+        // A type V is padding between fields.
+        let padding = kind.trim_start_matches('|').strip_prefix('V').and_then(|w| w.parse().ok());
+        let width = match padding {
+            Some(width) => width,
+            None => {
+                let item = Item::parse(&format!("'{kind}'"))?;
+                fields.push(Field { item, start });
+                names.push(name.to_string());
+                item.width
+            }
+        };
+        start = start.checked_add(width).ok_or_else(unsuitable)?;
+        rest = after.trim_start_matches(',').trim_start();
+    }
+    match fields.is_empty() || !rest.starts_with(']') {
+        true => Err(unsuitable()),
+        false => Ok((fields, names, start)),
     }
 }
 
@@ -368,7 +498,7 @@ enum Growing {
 impl Growing {
     fn new(item: Item, rows: usize) -> Self {
         match item.kind {
-            Kind::Float | Kind::Signed | Kind::Unsigned => {
+            Kind::Float | Kind::Signed | Kind::Unsigned | Kind::Time => {
                 Growing::Continuous(Vec::with_capacity(rows))
             }
             Kind::Truth | Kind::Unicode | Kind::Bytes => Growing::Discrete(Categories::default()),
@@ -386,12 +516,9 @@ impl Growing {
 impl Item {
     /// Parses NumPy's notation, such as '<f8'.
     fn parse(text: &str) -> std::result::Result<Self, Problem> {
-        let structured = text.starts_with('[');
         let quote = text.chars().next().filter(|quote| ['\'', '"'].contains(quote));
         let code = quote.and_then(|quote| text[1..].split(quote).next());
-        let (Some(code), false) = (code, structured) else {
-            return Err(Problem::unsuitable("is structured; save its fields as plain columns"));
-        };
+        let code = code.ok_or_else(|| Problem::damage("its header cannot be read"))?;
         let (big_endian, code) = match code.as_bytes().first() {
             Some(b'>') => (true, &code[1..]),
             Some(b'<' | b'|') => (false, &code[1..]),
@@ -409,6 +536,8 @@ impl Item {
             (Some(b'f'), Some(width @ (2 | 4 | 8))) => (Kind::Float, width),
             (Some(b'i'), Some(width @ (1 | 2 | 4 | 8))) => (Kind::Signed, width),
             (Some(b'u'), Some(width @ (1 | 2 | 4 | 8))) => (Kind::Unsigned, width),
+            // Dates and durations, such as M8[ns].
+            (Some(b'M' | b'm'), _) if code.get(1..2) == Some("8") => (Kind::Time, 8),
             (Some(b'b'), Some(1)) => (Kind::Truth, 1),
             (Some(b'U'), Some(width @ 1..)) => (Kind::Unicode, width.saturating_mul(4)),
             (Some(b'S' | b'a'), Some(width @ 1..)) => (Kind::Bytes, width),
@@ -461,6 +590,11 @@ impl Item {
             (Kind::Float, 4) => Some(f32::from_le_bytes([a, b, c, d]).into()),
             (Kind::Float, _) => Some(f64::from_le_bytes(eight)),
             (Kind::Signed, _) => exact((i64::from_le_bytes(eight) << unused) >> unused),
+            // As in other formats, times are rounded to 53 bits.
+            (Kind::Time, _) => match i64::from_le_bytes(eight) {
+                i64::MIN => Some(f64::NAN),
+                time => Some(time as f64),
+            },
             _ => exact(u64::from_le_bytes(eight)),
         }
     }
@@ -543,7 +677,7 @@ mod tests {
         let (names, table) = NumpyTable::open_array(Source::from_bytes(bytes)?)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let all: Vec<usize> = (0..names.len()).collect();
-        table.read(&all, &names)
+        Ok(table.read(&all, &names)?.0)
     }
 
     fn numbers(column: &Column) -> &[f64] {
@@ -612,7 +746,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npz");
         write_npz(&path, &[("x", &[1.0, 2.0, 3.0, 4.0], 2), ("y", &[5.0, 6.0], 1)]).unwrap();
-        let opened = crate::data::open(&path).unwrap();
+        let opened = crate::data::open(&path, &Default::default()).unwrap();
         assert_eq!(opened.names(), ["x1", "x2", "y1"]);
         let frame = opened.read(&[2, 1]).unwrap();
         assert_eq!((frame.rows, frame.columns.len()), (2, 2));
@@ -625,7 +759,9 @@ mod tests {
         let inf = f64::INFINITY.to_le_bytes();
         for (bytes, expected) in [
             (array("'|O'", "False", "(2,)", &[0; 16], 1), "holds Python objects"),
-            (array("[('a', '<f8')]", "False", "(2,)", &[0; 16], 1), "is structured"),
+            (array("[('a', '<f8', (2,))]", "False", "(1,)", &[0; 16], 1), "not single values"),
+            (array("[('a', [('b', '<f8')])]", "False", "(2,)", &[0; 16], 1), "not single values"),
+            (array("[('a', '<f8')]", "False", "(3,)", &[0; 16], 1), "do not fit into 16 bytes"),
             (array("'<c16'", "False", "(1,)", &[0; 16], 1), "dtype 'c16'"),
             (array("'<f8'", "False", "(1, 1, 1)", &[0; 8], 1), "has 3 dimensions"),
             (array("'<f8'", "False", "()", &[0; 8], 1), "has 0 dimensions"),
@@ -648,14 +784,58 @@ mod tests {
     }
 
     #[test]
+    fn structured_arrays_and_times() {
+        let mut data = Vec::new();
+        for row in 0..3i64 {
+            data.extend((row as f64 / 2.0).to_le_bytes());
+            data.extend([b'k', b'0' + row as u8, 0]);
+            data.extend([0; 2]);
+            data.extend(if row == 1 { i64::MIN } else { row }.to_le_bytes());
+        }
+        let descr = "[('a', '<f8'), ('b', '|S2'), ('', '|V3'), ('t', '<M8[ns]')]";
+        let columns = read(array(descr, "False", "(3,)", &data, 1)).unwrap();
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "t"]);
+        assert_eq!(numbers(&columns[0]), [0.0, 0.5, 1.0]);
+        assert!(columns[2].is_missing(1));
+        assert_eq!(numbers(&columns[2])[2], 2.0);
+    }
+
+    #[test]
     fn arrays_of_an_archive_must_have_equal_lengths() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npz");
         write_npz(&path, &[("x", &[1.0, 2.0], 1), ("y", &[3.0], 1)]).unwrap();
-        let error = crate::data::open(&path).err().unwrap().to_string();
-        assert!(error.contains("array 'y' has 1 rows, but"), "{error}");
+        let error = crate::data::open(&path, &Default::default()).err().unwrap().to_string();
+        assert!(error.contains("array 'y' has 1 rows, but others have 2"), "{error}");
         write_npz(&path, &[]).unwrap();
-        let error = crate::data::open(&path).err().unwrap().to_string();
+        let error = crate::data::open(&path, &Default::default()).err().unwrap().to_string();
         assert!(error.contains("without NumPy arrays"), "{error}");
+    }
+
+    #[cfg(feature = "npz")]
+    #[test]
+    fn vectors_are_columns_and_other_arrays_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npz");
+        let mut archive = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+        let options = zip::write::SimpleFileOptions::default();
+        for (name, bytes) in [
+            ("X", array("'|u1'", "False", "(3, 2)", &[1, 2, 3, 4, 5, 6], 1)),
+            ("y", array("'|u1'", "False", "(3,)", &[7, 8, 9], 1)),
+            ("classes", array("'|u1'", "False", "(2,)", &[0, 1], 1)),
+            ("cube", array("'|u1'", "False", "(1, 1, 1)", &[0], 1)),
+        ] {
+            archive.start_file(format!("{name}.npy"), options).unwrap();
+            archive.write_all(&bytes).unwrap();
+        }
+        archive.finish().unwrap();
+        let opened = crate::data::open(&path, &Default::default()).unwrap();
+        assert_eq!(opened.names(), ["X1", "X2", "y"]);
+        let frame = opened.read(&[1, 2]).unwrap();
+        assert_eq!(numbers(&frame.columns[1]), [7.0, 8.0, 9.0]);
+        let notes: Vec<String> = frame.notes.iter().map(Message::to_string).collect();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[1].contains("array 'classes' has 2 rows, but others have 3"), "{notes:?}");
     }
 }

@@ -1,11 +1,14 @@
 use super::frame::{Categories, Column, Frame, Values};
 use super::integers::{is_rounded, rounded_in_row};
 use super::open::{Opened, open};
-use super::select::{pair_columns, select};
+use super::reading::{ConstantColumns, MissingRows, Reading};
+use super::select::{Choice, choose, choose_sides, select};
 use super::source::Checked;
+use super::text::interpret;
 use crate::error::{Error, Result, data_error, quote};
 use crate::message::{Message, Parameter};
-use std::collections::HashSet;
+use crate::random::{Purpose, stream};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 /// The minimum number of complete rows of an estimate.
@@ -16,7 +19,7 @@ const MAX_CATEGORIES: usize = 1000;
 
 /// A text column with more categories than this that differ in more than half of the rows is an
 /// identifier of the rows.
-const MAX_CATEGORIES_OF_IDENTIFIERS: usize = 200;
+const MAX_CATEGORIES_OF_IDENTIFIERS: usize = 20;
 
 /// The complete rows of the columns of x and y.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,113 +32,113 @@ pub struct PairTable {
     pub kept: Vec<usize>,
     /// The number of rows of the input.
     pub input_rows: usize,
-}
-
-impl PairTable {
-    /// Returns the number of rows that were dropped because a value was missing.
-    pub fn n_dropped(&self) -> usize {
-        self.input_rows - self.kept.len()
-    }
-}
-
-/// The treatment of rows with a missing value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingRows {
-    /// Drop them.
-    Drop,
-    /// Return an error.
-    Refuse,
-}
-
-/// The treatment of columns that have the same value in every row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConstantColumns {
-    /// Drop them.
-    Drop,
-    /// Return an error.
-    Refuse,
-}
-
-/// Options for reading a table. Selectors are those of [`select`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading<'a> {
-    /// Selects columns whose numbers are categories.
-    pub discrete: Option<&'a str>,
-    /// Selects columns that have to be numbers.
-    pub numeric: Option<&'a str>,
-    /// The treatment of rows with a missing value.
-    pub missing: MissingRows,
-    /// The treatment of constant columns.
-    pub constant: ConstantColumns,
-}
-
-impl Default for Reading<'_> {
-    fn default() -> Self {
-        Reading {
-            discrete: None,
-            numeric: None,
-            missing: MissingRows::Drop,
-            constant: ConstantColumns::Refuse,
-        }
-    }
+    /// The number of rows that were dropped because a value was missing.
+    pub n_dropped: usize,
+    /// Remarks on how the table was read, such as columns that were left out.
+    pub notes: Vec<Message>,
 }
 
 /// Reads the pairs of a table, with selectors for x and y as for [`pair_columns`]. The path "-" is
 /// standard input. A table that does not allow an estimate is an error.
+///
+/// [`pair_columns`]: super::pair_columns
 pub fn load_pairs(
     path: &Path,
     x: Option<&str>,
     y: Option<&str>,
     reading: &Reading,
 ) -> Result<PairTable> {
-    let opened = open(path)?;
+    let opened = open(path, reading)?;
     let file = opened.file().to_string();
     let fail = |problem: Message| data_error(&file, problem);
-    let (x, y) = pair_columns(opened.names(), x, y).map_err(|error| fail(error.into()))?;
-    let wanted: Vec<usize> = x.iter().chain(&y).copied().collect();
-    let Frame { columns, rows } = read_typed(opened, &wanted, reading)?;
-    complete(columns, x.len(), rows, reading).map_err(fail)
+    let (x, y) = choose_sides(opened.names(), x, y).map_err(|error| fail(error.into()))?;
+    let wanted: Vec<Choice> = x.iter().chain(&y).copied().collect();
+    let frame = read_typed(opened, &wanted, reading)?;
+    complete(frame, x.len(), &wanted, reading).map_err(fail)
+}
+
+/// Reads the pairs of two tables with the same rows: x from one and y from the other. Without a
+/// selector, all columns of a table are used.
+pub fn load_two_files(
+    x_path: &Path,
+    y_path: &Path,
+    x: Option<&str>,
+    y: Option<&str>,
+    reading: &Reading,
+) -> Result<PairTable> {
+    let sides = [(x_path, x, Parameter::X), (y_path, y, Parameter::Y)];
+    let sides = sides.map(|(path, selector, parameter)| {
+        let opened = open(path, reading)?;
+        let file = opened.file().to_string();
+        let chosen = choose(opened.names(), selector.unwrap_or("*"), parameter)
+            .map_err(|error| data_error(&file, error))?;
+        let mut frame = read_typed(opened, &chosen, reading)?;
+        for column in &mut frame.columns {
+            // A column without a name is called by its position.
+            if column.name.bytes().all(|byte| byte.is_ascii_digit()) {
+                column.name.insert_str(0, parameter.name());
+            }
+        }
+        Ok::<_, Error>((file, chosen, frame))
+    });
+    let [x, y] = sides;
+    let ((x_file, mut chosen, mut frame), (y_file, y_chosen, y_frame)) = (x?, y?);
+    if frame.rows != y_frame.rows {
+        let problem = format!("it has {} rows, but {x_file} has {}", y_frame.rows, frame.rows);
+        return Err(data_error(&y_file, problem));
+    }
+    let x_columns = chosen.len();
+    chosen.extend(y_chosen);
+    frame.columns.extend(y_frame.columns);
+    frame.notes.extend(y_frame.notes);
+    let names = format!("{x_file} and {y_file}");
+    complete(frame, x_columns, &chosen, reading).map_err(|problem| data_error(&names, problem))
+}
+
+/// A frame that was read from a file.
+#[derive(Clone, Debug)]
+pub struct LoadedFrame {
+    /// The columns that can be used, with remarks on the others.
+    pub frame: Frame,
+    /// For each selector the columns of the frame that it chose.
+    pub chosen: Vec<Vec<usize>>,
 }
 
 /// Reads all rows of the columns that the selectors choose, or of all columns if there is no
-/// selector. Also returns for each selector which columns of the frame it chose. Errors name
-/// `parameter`, which holds the selectors.
+/// selector. Errors name `parameter`, which holds the selectors.
 pub fn load_frame(
     path: &Path,
     selectors: &[&str],
     parameter: Parameter,
     reading: &Reading,
-) -> Result<(Frame, Vec<Vec<usize>>)> {
-    let opened = open(path)?;
+) -> Result<LoadedFrame> {
+    let opened = open(path, reading)?;
     let file = opened.file().to_string();
+    let fail = |problem: Message| data_error(&file, problem);
     let chosen = selectors
         .iter()
-        .map(|selector| select(opened.names(), selector, parameter))
-        .collect::<Result<Vec<Vec<usize>>>>()
-        .map_err(|error| data_error(&file, error))?;
-    let mut wanted: Vec<usize> = match selectors {
-        [] => (0..opened.names().len()).collect(),
+        .map(|selector| choose(opened.names(), selector, parameter))
+        .collect::<Result<Vec<Vec<Choice>>>>()
+        .map_err(|error| fail(error.into()))?;
+    let mut wanted: Vec<Choice> = match selectors {
+        [] => (0..opened.names().len()).map(|index| Choice { index, named: false }).collect(),
         _ => chosen.concat(),
     };
     let mut seen = HashSet::new();
-    wanted.retain(|index| seen.insert(*index));
+    wanted.retain(|choice| seen.insert(choice.index));
     let mut frame = read_typed(opened, &wanted, reading)?;
-    if reading.constant == ConstantColumns::Drop {
-        let varies: Vec<bool> = frame.columns.iter().map(|column| !column.is_constant()).collect();
-        let keep = |place: usize| varies[place];
-        wanted = (0..wanted.len()).filter(|place| keep(*place)).map(|p| wanted[p]).collect();
-        let mut place = 0..varies.len();
-        frame.columns.retain(|_| place.next().is_some_and(keep));
-    }
-    let fail = |problem: Message| data_error(&file, problem);
-    for column in &frame.columns {
-        check(column, frame.rows).map_err(fail)?;
-    }
     if reading.missing == MissingRows::Refuse {
         complete_rows(&frame.columns, frame.rows, reading.missing).map_err(fail)?;
     }
-    let place = |index: &usize| wanted.iter().position(|wanted| wanted == index);
-    Ok((frame, chosen.iter().map(|indices| indices.iter().filter_map(place).collect()).collect()))
+    let usable = leave_out(&mut frame, &wanted, reading).map_err(fail)?;
+    wanted = usable.into_iter().map(|place| wanted[place]).collect();
+    if let Some(kept) = sampled_rows((0..frame.rows).collect(), reading) {
+        frame.columns.iter_mut().for_each(|column| keep_rows(column, &kept));
+        frame.rows = kept.len();
+    }
+    let place = |choice: &Choice| wanted.iter().position(|wanted| wanted.index == choice.index);
+    let chosen = chosen.iter().map(|choices| choices.iter().filter_map(place).collect()).collect();
+    Ok(LoadedFrame { frame, chosen })
 }
 
 /// Returns the pairs of two sets of columns of a frame.
@@ -144,8 +147,15 @@ pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], reading: &Reading) -> R
     let names = |side: &[usize]| {
         side.first().map(|index| frame.columns[*index].name.clone()).unwrap_or_default()
     };
-    complete(columns, x.len(), frame.rows, reading)
+    let frame = Frame { columns, rows: frame.rows, notes: Vec::new() };
+    // The rows of the frame have been sampled.
+    let reading = Reading { sample_rows: None, ..*reading };
+    complete(frame, x.len(), &all_named(x.len() + y.len()), &reading)
         .map_err(|problem| data_error(&format!("{} and {}", names(x), names(y)), problem))
+}
+
+fn all_named(count: usize) -> Vec<Choice> {
+    (0..count).map(|index| Choice { index, named: true }).collect()
 }
 
 /// Reads the columns that critics were trained on by their exact names, each with whether it holds
@@ -154,9 +164,9 @@ pub fn load_named(
     path: &Path,
     x: &[(String, bool)],
     y: &[(String, bool)],
-    missing: MissingRows,
+    reading: &Reading,
 ) -> Result<PairTable> {
-    let opened = open(path)?;
+    let opened = open(path, reading)?;
     let file = opened.file().to_string();
     let wanted: Vec<usize> = x
         .iter()
@@ -172,7 +182,14 @@ pub fn load_named(
             })
         })
         .collect::<Result<_>>()?;
-    scoring_pairs(opened.read(&wanted)?, x, y, missing, &file)
+    let is_untyped = opened.is_untyped();
+    let mut frame = opened.read(&wanted)?;
+    let numeric = |(_, (_, discrete)): &(&mut Column, &(String, bool))| is_untyped && !*discrete;
+    for (column, _) in frame.columns.iter_mut().zip(x.iter().chain(y)).filter(numeric) {
+        interpret(column, &reading.text, &mut frame.notes)
+            .map_err(|problem| data_error(&file, problem))?;
+    }
+    scoring_pairs(frame, x, y, reading.missing, &file)
 }
 
 /// Converts the columns that critics were trained on, those of x and then those of y, to numbers or
@@ -184,7 +201,7 @@ pub fn scoring_pairs(
     missing: MissingRows,
     name: &str,
 ) -> Result<PairTable> {
-    let Frame { mut columns, rows } = frame;
+    let Frame { mut columns, rows, notes } = frame;
     for (column, (_, discrete)) in columns.iter_mut().zip(x.iter().chain(y)) {
         let typed = if *discrete { to_categories(column) } else { to_numbers(column) };
         typed.map_err(|problem| data_error(name, problem))?;
@@ -196,36 +213,47 @@ pub fn scoring_pairs(
     }
     columns.iter_mut().for_each(|column| keep_rows(column, &kept));
     let y = columns.split_off(x.len());
-    Ok(PairTable { x: columns, y, kept, input_rows: rows })
+    let n_dropped = rows - kept.len();
+    Ok(PairTable { x: columns, y, kept, input_rows: rows, n_dropped, notes })
 }
 
 /// Reads columns and converts them to numbers or categories as `reading` specifies.
-fn read_typed(opened: Opened, wanted: &[usize], reading: &Reading) -> Result<Frame> {
+fn read_typed(opened: Opened, wanted: &[Choice], reading: &Reading) -> Result<Frame> {
     let file = opened.file().to_string();
+    let fail = |problem: Message| data_error(&file, problem);
     let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
-    let kinds = kinds.map_err(|error| data_error(&file, error))?;
-    let mut frame = opened.read(wanted)?;
-    for (column, index) in frame.columns.iter_mut().zip(wanted) {
-        kinds.apply(*index, column).map_err(|problem| data_error(&file, problem))?;
+    let kinds = kinds.map_err(|error| fail(error.into()))?;
+    let is_untyped = opened.is_untyped();
+    let indices: Vec<usize> = wanted.iter().map(|choice| choice.index).collect();
+    let mut frame = opened.read(&indices)?;
+    for (column, index) in frame.columns.iter_mut().zip(indices) {
+        if is_untyped && !kinds.discrete.contains(&index) {
+            let interpreted = interpret(column, &reading.text, &mut frame.notes);
+            // Text in a column that has to be numbers has an error of its own.
+            if !kinds.numeric.contains(&index) {
+                interpreted.map_err(fail)?;
+            }
+        }
+        kinds.apply(index, column).map_err(fail)?;
     }
     Ok(frame)
 }
 
 /// The columns that have to be numbers, and those that have to be categories.
 struct Kinds {
-    discrete: Vec<usize>,
-    numeric: Vec<usize>,
+    discrete: HashSet<usize>,
+    numeric: HashSet<usize>,
 }
 
 impl Kinds {
     fn new(names: &[String], discrete: &[&str], numeric: &[&str]) -> Result<Self> {
-        let choose = |selectors: &[&str], parameter: Parameter| -> Result<Vec<usize>> {
+        let choose = |selectors: &[&str], parameter: Parameter| -> Result<HashSet<usize>> {
             let chosen = selectors.iter().map(|selector| select(names, selector, parameter));
-            Ok(chosen.collect::<Result<Vec<_>>>()?.concat())
+            Ok(chosen.collect::<Result<Vec<_>>>()?.concat().into_iter().collect())
         };
         let discrete = choose(discrete, Parameter::Discrete)?;
         let numeric = choose(numeric, Parameter::Numeric)?;
-        match numeric.iter().find(|index| discrete.contains(index)) {
+        match numeric.intersection(&discrete).min() {
             Some(both) => Err(Error::Selection {
                 choice: Message::new()
                     .parameter(Parameter::Discrete)
@@ -269,49 +297,209 @@ impl Frame {
 
     /// Returns the pairs of the first `x` columns and all others.
     pub fn into_pairs(self, x: usize, reading: &Reading, name: &str) -> Result<PairTable> {
-        complete(self.columns, x, self.rows, reading).map_err(|problem| data_error(name, problem))
+        let named = all_named(self.columns.len());
+        complete(self, x, &named, reading).map_err(|problem| data_error(name, problem))
     }
 }
 
 /// Returns the complete rows of the columns, the first `x` of which are those of x.
 fn complete(
-    mut columns: Vec<Column>,
+    mut frame: Frame,
     x: usize,
-    rows: usize,
+    chosen: &[Choice],
     reading: &Reading,
 ) -> Checked<PairTable> {
-    let kept = complete_rows(&columns, rows, reading.missing)?;
-    enough_rows(&columns, rows, kept.len())?;
-    columns.iter_mut().for_each(|column| keep_rows(column, &kept));
-    let mut y = columns.split_off(x);
-    if reading.constant == ConstantColumns::Drop {
-        for (side, name) in [(&mut columns, "x"), (&mut y, "y")] {
-            side.retain(|column| !column.is_constant());
-            if side.is_empty() {
-                return Err(
-                    format!("every column of {name} has the same value in every row used").into()
-                );
+    if reading.missing == MissingRows::Refuse {
+        complete_rows(&frame.columns, frame.rows, reading.missing)?;
+    }
+    // Columns without values must not make all rows incomplete.
+    let usable = leave_out_with(&mut frame, chosen, |column, rows, named| {
+        Unusable::of(column, rows, named).filter(|_| !named)
+    });
+    let chosen: Vec<Choice> = usable.iter().map(|place| chosen[*place]).collect();
+    let x = usable.iter().filter(|place| **place < x).count();
+    let input_rows = frame.rows;
+    let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
+    enough_rows(&frame.columns, input_rows, kept.len())?;
+    let n_dropped = input_rows - kept.len();
+    if let Some(sample) = sampled_rows(kept.clone(), reading) {
+        frame.notes.push(
+            format!("{} of {} rows were used, drawn at random", sample.len(), kept.len()).into(),
+        );
+        kept = sample;
+    }
+    frame.columns.iter_mut().for_each(|column| keep_rows(column, &kept));
+    frame.rows = kept.len();
+    let usable = leave_out(&mut frame, &chosen, reading)?;
+    let x = usable.iter().filter(|place| **place < x).count();
+    for (side, columns) in [("x", x), ("y", frame.columns.len() - x)] {
+        if columns == 0 {
+            let notes: Vec<String> = frame.notes.iter().map(Message::to_string).collect();
+            return Err(format!("no column of {side} can be used: {}", notes.join("; ")).into());
+        }
+    }
+    let Frame { mut columns, notes, .. } = frame;
+    let y = columns.split_off(x);
+    Ok(PairTable { x: columns, y, kept, input_rows, n_dropped, notes })
+}
+
+/// Returns a random choice of the rows, in their order, if not all of them are wanted.
+fn sampled_rows(rows: Vec<usize>, reading: &Reading) -> Option<Vec<usize>> {
+    let count = reading.sample_rows.filter(|count| *count < rows.len())?;
+    let mut rng = stream(0, Purpose::Rows, u64::MAX, 0);
+    let mut chosen = rand::seq::index::sample(&mut rng, rows.len(), count).into_vec();
+    chosen.sort_unstable();
+    Some(chosen.into_iter().map(|place| rows[place]).collect())
+}
+
+/// Why a column tells nothing, in order of appearance in notes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Unusable {
+    Empty,
+    Constant,
+    RowNumbers,
+    Texts,
+}
+
+impl Unusable {
+    fn of(column: &Column, rows: usize, named: bool) -> Option<Self> {
+        if (0..rows).all(|row| column.is_missing(row)) {
+            return Some(Unusable::Empty);
+        }
+        if column.is_constant() {
+            return Some(Unusable::Constant);
+        }
+        match &column.values {
+            Values::Discrete { labels, .. }
+                if labels.len() > MAX_CATEGORIES
+                    || (labels.len() > MAX_CATEGORIES_OF_IDENTIFIERS
+                        && labels.len() * 2 > rows) =>
+            {
+                Some(Unusable::Texts)
+            }
+            Values::Continuous(values) if !named && numbers_rows(&column.name, values) => {
+                Some(Unusable::RowNumbers)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the note on columns that were left out.
+    fn note(self, names: &[String]) -> Message {
+        const MAX_LISTED: usize = 8;
+        let (one, many) = match self {
+            Unusable::Empty => ("has no values", "have no values"),
+            Unusable::Constant => ("has the same value in every row", "have one value each"),
+            Unusable::RowNumbers => ("numbers the rows", "number the rows"),
+            Unusable::Texts => ("has too many different texts", "have too many different texts"),
+        };
+        match names {
+            [name] => format!("column {} {one} and was left out", quote(name)).into(),
+            _ => {
+                let mut listed: Vec<String> =
+                    names.iter().take(MAX_LISTED).map(|name| quote(name)).collect();
+                listed.extend((names.len() > MAX_LISTED).then(|| "...".to_string()));
+                let (count, listed) = (names.len(), listed.join(", "));
+                format!("{count} columns {many} and were left out: {listed}").into()
             }
         }
     }
-    for column in columns.iter().chain(&y) {
-        check(column, kept.len())?;
+
+    /// Returns the error for a column that was named.
+    fn refuse(self, column: &Column, rows: usize) -> Message {
+        let name = quote(&column.name);
+        match (self, &column.values) {
+            (Unusable::Texts, Values::Discrete { labels, .. }) => {
+                let count = labels.len();
+                Message::from(format!(
+                    "column {name} has {count} different texts in {rows} rows, too many for \
+                     categories; "
+                ))
+                .leave_out(&column.name)
+                .text(", or give numbers; dates are understood if they are like 2024-01-31")
+            }
+            (Unusable::Empty, _) => {
+                Message::from(format!("column {name} has no values; ")).leave_out(&column.name)
+            }
+            _ => Message::from(format!("column {name} has the same value in every row used; "))
+                .leave_out(&column.name)
+                .text(", or all such columns with ")
+                .setting(Parameter::Constant, "drop"),
+        }
     }
-    Ok(PairTable { x: columns, y, kept, input_rows: rows })
+}
+
+/// Returns whether a column numbers the rows: its values count on, or they are different integers
+/// and it is called an index.
+fn numbers_rows(name: &str, values: &[f64]) -> bool {
+    let counts_on = || values.windows(2).all(|pair| pair[1] - pair[0] == 1.0);
+    let name = name.to_lowercase();
+    let is_index = name.ends_with("id") || name.ends_with("index") || name.starts_with("unnamed");
+    let is_whole = |value: &f64| value.fract() == 0.0;
+    let are_different =
+        || values.iter().map(|value| value.to_bits()).collect::<HashSet<_>>().len() == values.len();
+    values.len() >= MIN_ROWS
+        && values.iter().all(is_whole)
+        && (counts_on() || (is_index && are_different()))
+}
+
+/// Leaves out columns that tell nothing, with notes. It is an error if such a column was named,
+/// unless it is constant and `reading` drops those. Returns the places of the columns that stay.
+fn leave_out(frame: &mut Frame, chosen: &[Choice], reading: &Reading) -> Checked<Vec<usize>> {
+    let mut refused = None;
+    let places = leave_out_with(frame, chosen, |column, rows, named| {
+        let reason = Unusable::of(column, rows, named)?;
+        let drops = reason == Unusable::Constant && reading.constant == ConstantColumns::Drop;
+        if named && !drops {
+            refused.get_or_insert_with(|| reason.refuse(column, rows));
+        }
+        Some(reason)
+    });
+    match refused {
+        Some(problem) => Err(problem),
+        None => Ok(places),
+    }
+}
+
+fn leave_out_with(
+    frame: &mut Frame,
+    chosen: &[Choice],
+    mut reason: impl FnMut(&Column, usize, bool) -> Option<Unusable>,
+) -> Vec<usize> {
+    let mut left_out: BTreeMap<Unusable, Vec<String>> = BTreeMap::new();
+    let (mut kept, mut places) = (Vec::new(), Vec::new());
+    for (place, column) in std::mem::take(&mut frame.columns).into_iter().enumerate() {
+        match reason(&column, frame.rows, chosen[place].named) {
+            Some(reason) => left_out.entry(reason).or_default().push(column.name),
+            None => {
+                kept.push(column);
+                places.push(place);
+            }
+        }
+    }
+    frame.columns = kept;
+    frame.notes.extend(left_out.into_iter().map(|(reason, names)| reason.note(&names)));
+    places
 }
 
 /// Returns the rows in which every column has a value.
 fn complete_rows(columns: &[Column], rows: usize, missing: MissingRows) -> Checked<Vec<usize>> {
-    let incomplete = |row: &usize| columns.iter().find(|column| column.is_missing(*row));
+    let mut is_complete = vec![true; rows];
+    for column in columns {
+        for (row, complete) in is_complete.iter_mut().enumerate() {
+            *complete &= !column.is_missing(row);
+        }
+    }
     if missing == MissingRows::Refuse
-        && let Some((row, column)) = (0..rows).find_map(|row| Some((row, incomplete(&row)?)))
+        && let Some(row) = is_complete.iter().position(|complete| !complete)
+        && let Some(column) = columns.iter().find(|column| column.is_missing(row))
     {
         return Err(Message::from(format!("column {} has ", quote(&column.name)))
             .missing_value()
             .text(format!(" in row {}; fill it in, or leave such rows out with ", row + 1))
             .setting(Parameter::Missing, "drop"));
     }
-    Ok((0..rows).filter(|row| incomplete(row).is_none()).collect())
+    Ok((0..rows).filter(|row| is_complete[*row]).collect())
 }
 
 /// Returns an error if there are too few complete rows. It names the column with the most missing
@@ -320,16 +508,18 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
     if count >= MIN_ROWS {
         return Ok(());
     }
+    let counted = |count: usize| if count == 1 { "1 row".into() } else { format!("{count} rows") };
     let most_incomplete = columns
         .iter()
         .map(|column| ((0..rows).filter(|row| column.is_missing(*row)).count(), column))
         .max_by_key(|(gaps, _)| *gaps)
         .filter(|(gaps, _)| *gaps > 0);
     Err(match most_incomplete {
-        None => format!("it has {count} rows; at least {MIN_ROWS} are needed").into(),
+        None => format!("it has {}; at least {MIN_ROWS} are needed", counted(count)).into(),
         Some((gaps, column)) => format!(
-            "{count} of {rows} rows are complete, and at least {MIN_ROWS} are needed; column {} \
-             lacks {gaps} values and could be left out",
+            "{count} of {} are complete, and at least {MIN_ROWS} are needed; column {} lacks \
+             {gaps} of its values and could be left out",
+            counted(rows),
             quote(&column.name)
         )
         .into(),
@@ -356,31 +546,6 @@ fn keep_rows(column: &mut Column, kept: &[usize]) {
             }
             column.values = categories.finish();
         }
-    }
-}
-
-/// Returns an error if a column is constant or an identifier of the rows.
-fn check(column: &Column, rows: usize) -> Checked<()> {
-    let name = quote(&column.name);
-    if column.is_constant() {
-        return Err(Message::from(format!("column {name} has the same value in every row used; "))
-            .leave_out(&column.name)
-            .text(", or all such columns with ")
-            .setting(Parameter::Constant, "drop"));
-    }
-    match &column.values {
-        Values::Discrete { labels, .. }
-            if labels.len() > MAX_CATEGORIES
-                || (labels.len() > MAX_CATEGORIES_OF_IDENTIFIERS && labels.len() * 2 > rows) =>
-        {
-            let count = labels.len();
-            Err(Message::from(format!(
-                "column {name} has {count} different texts in {rows} rows, too many for categories; "
-            ))
-            .leave_out(&column.name)
-            .text(", or give numbers"))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -469,7 +634,7 @@ mod tests {
         ) -> Result<PairTable> {
             let path = self.folder.path().join("t.csv");
             let constant = ConstantColumns::Refuse;
-            let reading = Reading { discrete, numeric, missing, constant };
+            let reading = Reading { discrete, numeric, missing, constant, ..Reading::default() };
             load_pairs(&path, Some(x), Some(y), &reading)
         }
     }
@@ -487,7 +652,7 @@ mod tests {
         let rows = (0..300).map(|row| {
             let a = if row == 6 { "NA".into() } else { (row as f64 / 3.0).to_string() };
             let b = if row == 9 { "u9" } else { ["u", "v"][row % 2] };
-            let w = if row == 4 { "four".into() } else { row.to_string() };
+            let w = if row == 4 { "four".into() } else { (row / 12).to_string() };
             format!("name{row},{a},{b},{},{},{w}", row % 3, 7)
         });
         Case::new(std::iter::once(header).chain(rows))
@@ -496,7 +661,7 @@ mod tests {
     #[test]
     fn incomplete_rows_are_dropped_or_refused() {
         let table = mixed().load("a", "b").unwrap();
-        assert_eq!((table.input_rows, table.n_dropped(), table.kept.len()), (300, 1, 299));
+        assert_eq!((table.input_rows, table.n_dropped, table.kept.len()), (300, 1, 299));
         assert_eq!((table.kept[5], table.kept[6]), (5, 7));
         assert_eq!(table.x[0].len(), 299);
         let Values::Continuous(values) = &table.x[0].values else { panic!() };
@@ -534,7 +699,7 @@ mod tests {
             Case::new((0..30).map(|row| format!("{row},{}", if row < 15 { "1" } else { "" })));
         let refused = refusal(gaps.load("1", "2"));
         assert!(refused.contains("15 of 30 rows are complete"), "{refused}");
-        assert!(refused.contains("column '2' lacks 15 values"), "{refused}");
+        assert!(refused.contains("column '2' lacks 15 of its values"), "{refused}");
     }
 
     #[test]
@@ -545,7 +710,12 @@ mod tests {
         let table = load_pairs(&path, Some("a,k"), Some("b"), &reading).unwrap();
         assert_eq!(table.x.len(), 1);
         let refused = refusal(load_pairs(&path, Some("k"), Some("b"), &reading));
-        assert!(refused.contains("every column of x"), "{refused}");
+        assert!(
+            refused.contains("no column of x can be used: column 'k' has the same"),
+            "{refused}"
+        );
+        let left = "column 'k' has the same value in every row and was left out";
+        assert_eq!(table.notes[0].to_string(), left);
     }
 
     #[test]
@@ -556,5 +726,77 @@ mod tests {
         assert!(refusal(both).contains("discrete and numeric: column"));
         let table = mixed().load_as("a", "c", None, Some("a,c"), MissingRows::Drop).unwrap();
         assert!(matches!(table.y[0].values, Values::Continuous(_)));
+    }
+
+    fn notes(table: &PairTable) -> Vec<String> {
+        table.notes.iter().map(Message::to_string).collect()
+    }
+
+    #[test]
+    fn useless_columns_are_left_out_unless_they_were_named() {
+        let case = mixed();
+        let path = case.folder.path().join("t.csv");
+        let table = load_pairs(&path, None, Some("b"), &Reading::default()).unwrap();
+        let names: Vec<&str> = table.x.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["a", "c", "w"]);
+        let notes = notes(&table);
+        assert_eq!(
+            notes[0],
+            "column 'w' has numbers in 299 of 300 rows, but 'four' in row 5; it is \
+            treated as categories; if 'four' means a missing value, set na = four"
+        );
+        assert_eq!(notes[1], "column 'k' has the same value in every row and was left out");
+        assert_eq!(notes[2], "column 'id' has too many different texts and was left out");
+    }
+
+    #[test]
+    fn row_numbers_are_left_out_unless_they_were_named() {
+        let rows = (0..40).map(|k| format!("{k},{},{},", k * 7 % 40, k * k % 11));
+        let case = Case::new(std::iter::once("row,my_id,y,empty".to_string()).chain(rows));
+        let path = case.folder.path().join("t.csv");
+        let error = load_pairs(&path, None, Some("y"), &Reading::default()).unwrap_err();
+        let expected = "no column of x can be used: column 'empty' has no values and was left out; 2 \
+                        columns number the rows and were left out: 'row', 'my_id'";
+        assert!(error.to_string().ends_with(expected), "{error}");
+        assert_eq!(case.load("row", "y").unwrap().x.len(), 1);
+    }
+
+    #[test]
+    fn rows_are_sampled_in_order() {
+        let case = mixed();
+        let path = case.folder.path().join("t.csv");
+        let reading = Reading { sample_rows: Some(50), ..Reading::default() };
+        let table = load_pairs(&path, Some("a"), Some("b"), &reading).unwrap();
+        assert_eq!((table.kept.len(), table.x[0].len(), table.n_dropped), (50, 50, 1));
+        assert!(table.kept.is_sorted() && table.kept[49] > 200);
+        assert_eq!(notes(&table), ["50 of 299 rows were used, drawn at random"]);
+        let loaded = load_frame(&path, &["a", "b"], Parameter::Columns, &reading).unwrap();
+        assert_eq!((loaded.frame.rows, loaded.chosen), (50, vec![vec![0], vec![1]]));
+    }
+
+    #[test]
+    fn two_files_are_put_side_by_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, y) = (folder.path().join("x.npy"), folder.path().join("y.csv"));
+        let values: Vec<f64> = (0..60).map(|k| f64::from(k * k % 17)).collect();
+        super::super::write_npy(&x, &values, 2).unwrap();
+        let lines: Vec<String> = (0..30).map(|k| (k % 4).to_string()).collect();
+        std::fs::write(&y, format!("label\n{}", lines.join("\n"))).unwrap();
+        let table = load_two_files(&x, &y, None, None, &Reading::default()).unwrap();
+        let names: Vec<&str> = table.x.iter().chain(&table.y).map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["x1", "x2", "label"]);
+        std::fs::write(&y, "label\n1\n2\n").unwrap();
+        let error = load_two_files(&x, &y, None, None, &Reading::default()).unwrap_err();
+        assert!(error.to_string().contains("y.csv: it has 2 rows, but"), "{error}");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let rows = (0..30).map(|k| format!("{},{}", k % 3, ["\u{1b}[2J", "b"][k % 2]));
+        let case = Case::new(std::iter::once("a\u{7},b".to_string()).chain(rows));
+        let table = case.load("1", "b").unwrap();
+        assert_eq!(table.x[0].name, "a\\u{7}");
+        let Values::Discrete { labels, .. } = &table.y[0].values else { panic!() };
+        assert_eq!(labels[0], "\\u{1b}[2J");
     }
 }

@@ -1,17 +1,20 @@
-use super::arrow_column::ArrowColumn;
+use super::arrow_column::{ArrowColumns, Layout};
 use super::frame::Column;
 use super::guard::without_panic;
 use super::source::Source;
 use crate::error::Result;
+use crate::message::Message;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Compression;
 
 /// A Parquet file whose footer has been read.
 pub(super) struct ParquetTable {
     source: Source,
     metadata: ArrowReaderMetadata,
+    layout: Layout,
 }
 
 impl ParquetTable {
@@ -22,15 +25,14 @@ impl ParquetTable {
                 .map_err(|error| error.to_string().into())
         });
         let metadata = metadata.flatten().map_err(|reason| source.damaged("Parquet", reason))?;
-        let fields = metadata.schema().fields();
-        let names = fields.iter().map(|field| field.name().clone()).collect();
-        Ok((names, Self { source, metadata }))
+        let layout = Layout::new(metadata.schema());
+        Ok((layout.names.clone(), Self { source, metadata, layout }))
     }
 
     /// Decodes the wanted columns, some thousand rows at a time.
     pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
-        let Self { source, metadata } = self;
-        without_panic(|| decode(&source, metadata, wanted, names))
+        let Self { source, metadata, layout } = self;
+        without_panic(|| decode(&source, metadata, &layout, wanted, names))
             .unwrap_or_else(|reason| Err(source.damaged("Parquet", reason)))
     }
 }
@@ -38,23 +40,21 @@ impl ParquetTable {
 fn decode(
     source: &Source,
     metadata: ArrowReaderMetadata,
+    layout: &Layout,
     wanted: &[usize],
     names: &[&str],
 ) -> Result<Vec<Column>> {
     let damaged = |reason: String| source.damaged("Parquet", reason);
+    let fault = |problem: Message| source.fault(problem);
     let rows = metadata.metadata().file_metadata().num_rows();
     let rows = usize::try_from(rows).map_err(|_| damaged(format!("it claims {rows} rows")))?;
-    let columns = wanted.iter().zip(names).map(|(index, name)| {
-        let field = metadata.schema().field(*index);
-        ArrowColumn::new(name, field, rows).map_err(|problem| source.fault(problem))
-    });
-    let mut columns = columns.collect::<Result<Vec<ArrowColumn>>>()?;
+    source.memory.check_values(rows, wanted.len()).map_err(fault)?;
+    let mut columns =
+        ArrowColumns::new(metadata.schema(), layout, wanted, names, rows).map_err(fault)?;
+    check_chunks(&metadata, &columns.roots, source)?;
 
     // The decoder returns columns in the file's order, each once.
-    let mut sorted = wanted.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let roots = ProjectionMask::roots(metadata.parquet_schema(), sorted.iter().copied());
+    let roots = ProjectionMask::roots(metadata.parquet_schema(), columns.roots.iter().copied());
     let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(source.body.clone(), metadata)
         .with_projection(roots)
         .with_batch_size(8192)
@@ -68,15 +68,34 @@ fn decode(
         if found > rows {
             break;
         }
-        for (column, index) in columns.iter_mut().zip(wanted) {
-            let position = sorted.partition_point(|other| other < index);
-            let array = batch.columns().get(position);
-            let array = array.ok_or_else(|| damaged("a column is missing".into()))?;
-            column.append(array).map_err(|problem| source.fault(problem))?;
-        }
+        columns.append(batch.columns()).map_err(fault)?;
     }
     if found != rows {
         return Err(damaged(format!("it claims {rows} rows, but has {found}")));
     }
-    Ok(columns.into_iter().map(ArrowColumn::finish).collect())
+    Ok(columns.finish())
+}
+
+/// Returns an error if the chunks of these fields are compressed in a way that this build cannot
+/// read, or are too large.
+fn check_chunks(metadata: &ArrowReaderMetadata, roots: &[usize], source: &Source) -> Result<()> {
+    let schema = metadata.parquet_schema();
+    for group in metadata.metadata().row_groups() {
+        let mut bytes = 0u64;
+        for (leaf, chunk) in group.columns().iter().enumerate() {
+            if roots.binary_search(&schema.get_column_root_idx(leaf)).is_err() {
+                continue;
+            }
+            bytes = bytes.saturating_add(chunk.uncompressed_size().max(0) as u64);
+            if let Compression::BROTLI(_) | Compression::LZO = chunk.compression() {
+                let method = if chunk.compression() == Compression::LZO { "LZO" } else { "Brotli" };
+                return Err(source.fault(format!(
+                    "it is compressed with {method}, which cannot be read; write it with zstd or \
+                     snappy"
+                )));
+            }
+        }
+        source.memory.check(bytes).map_err(|problem| source.fault(problem))?;
+    }
+    Ok(())
 }

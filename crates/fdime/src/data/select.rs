@@ -3,6 +3,17 @@
 use super::source::Checked;
 use crate::error::{Error, Result, nearest_name, quote};
 use crate::message::{Message, Parameter};
+use std::collections::{HashMap, HashSet};
+
+/// A chosen column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// Its position, from 0.
+    pub(super) index: usize,
+    /// Whether it was named itself, and not by a pattern, a range or as one of all the others. A
+    /// column that cannot be used is an error if it was named, and left out with a note otherwise.
+    pub(super) named: bool,
+}
 
 /// Returns the positions (from 0) of the columns that a selector names, in its order and each once.
 ///
@@ -11,61 +22,99 @@ use crate::message::{Message, Parameter};
 /// columns (`*,!id`). An exact name takes precedence over any other meaning. Errors name
 /// `parameter`, which holds the selector.
 pub fn select(names: &[String], selector: &str, parameter: Parameter) -> Result<Vec<usize>> {
+    Ok(choose(names, selector, parameter)?.into_iter().map(|choice| choice.index).collect())
+}
+
+/// As [`select`], with whether each column was named.
+pub(super) fn choose(
+    names: &[String],
+    selector: &str,
+    parameter: Parameter,
+) -> Result<Vec<Choice>> {
     let fail = |problem: Message| selection_error(parameter, selector, problem);
-    let whole = by_name(names, selector.trim()).map_err(fail)?;
+    let positions = positions(names);
+    let whole = by_name(&positions, selector.trim()).map_err(fail)?;
     if let Some(index) = whole {
-        return Ok(vec![index]);
+        return Ok(vec![Choice { index, named: true }]);
     }
-    let (mut included, mut excluded, mut includes_any) = (Vec::new(), Vec::new(), false);
+    let mut included: Vec<Choice> = Vec::new();
+    let (mut excluded, mut includes_any) = (HashSet::new(), false);
     for item in selector.split(',').map(str::trim) {
-        let exclusion = item.strip_prefix('!').filter(|_| !names.iter().any(|name| name == item));
-        match exclusion {
-            Some(rest) => excluded.extend(resolve(names, rest.trim()).map_err(fail)?),
-            None => {
-                included.extend(resolve(names, item).map_err(fail)?);
-                includes_any = true;
-            }
+        let exclusion = item.strip_prefix('!').filter(|_| !positions.contains_key(item));
+        let (item, exclude) = exclusion.map_or((item, false), |rest| (rest.trim(), true));
+        let found = resolve(names, &positions, item).map_err(fail)?;
+        if exclude {
+            excluded.extend(found);
+        } else {
+            let named = positions.contains_key(item) || item.parse::<usize>().is_ok();
+            included.extend(found.into_iter().map(|index| Choice { index, named }));
+            includes_any = true;
         }
     }
     if !includes_any {
-        included.extend(0..names.len());
+        included.extend((0..names.len()).map(|index| Choice { index, named: false }));
     }
-    let mut chosen = Vec::new();
-    for index in included {
-        if !excluded.contains(&index) && !chosen.contains(&index) {
-            chosen.push(index);
-        }
-    }
-    match chosen.is_empty() {
+    let mut seen = excluded;
+    included.retain(|choice| seen.insert(choice.index));
+    match included.is_empty() {
         true => Err(fail("this leaves no column".into())),
-        false => Ok(chosen),
+        false => Ok(included),
     }
 }
 
+/// The positions of every name.
+type Positions<'a> = HashMap<&'a str, Vec<usize>>;
+
+fn positions(names: &[String]) -> Positions<'_> {
+    let mut positions = Positions::new();
+    for (index, name) in names.iter().enumerate() {
+        positions.entry(name).or_default().push(index);
+    }
+    positions
+}
+
 /// Returns the columns of x and of y. If only one of them is chosen, the other is all the rest. If
-/// neither is, the table must have two columns, or columns named `x1`, `x2`, ..., `y1`, ...
+/// neither is, the table must have two columns, or columns named `x1`, `x2`, ..., `y1`, ... A
+/// pattern on one side does not take columns that the other side names.
 pub fn pair_columns(
     names: &[String],
     x: Option<&str>,
     y: Option<&str>,
 ) -> Result<(Vec<usize>, Vec<usize>)> {
-    let others = |chosen: &[usize], parameter: Parameter, selector: &str, other: Parameter| {
-        let rest: Vec<usize> = (0..names.len()).filter(|index| !chosen.contains(index)).collect();
+    let (x, y) = choose_sides(names, x, y)?;
+    let indices = |side: Vec<Choice>| side.into_iter().map(|choice| choice.index).collect();
+    Ok((indices(x), indices(y)))
+}
+
+/// As [`pair_columns`], with whether each column was named.
+pub(super) fn choose_sides(
+    names: &[String],
+    x: Option<&str>,
+    y: Option<&str>,
+) -> Result<(Vec<Choice>, Vec<Choice>)> {
+    let unnamed = |indices: Vec<usize>| -> Vec<Choice> {
+        indices.into_iter().map(|index| Choice { index, named: false }).collect()
+    };
+    let others = |chosen: &[Choice], parameter: Parameter, selector: &str, other: Parameter| {
+        let taken: HashSet<usize> = chosen.iter().map(|choice| choice.index).collect();
+        let rest: Vec<usize> = (0..names.len()).filter(|index| !taken.contains(index)).collect();
         let problem = || Message::from("this is every column, which leaves none for ");
         match rest.is_empty() {
-            false => Ok(rest),
+            false => Ok(unnamed(rest)),
             true => Err(selection_error(parameter, selector, problem().parameter(other))),
         }
     };
     match (x, y) {
         (Some(x), Some(y)) => {
-            let left = select(names, x, Parameter::X)?;
-            let right = select(names, y, Parameter::Y)?;
-            match left.iter().find(|index| right.contains(index)) {
+            let mut left = choose(names, x, Parameter::X)?;
+            let mut right = choose(names, y, Parameter::Y)?;
+            leave_to(&right, &mut left, Parameter::X, x)?;
+            leave_to(&left, &mut right, Parameter::Y, y)?;
+            match right.iter().find(|right| left.iter().any(|left| left.index == right.index)) {
                 None => Ok((left, right)),
                 Some(shared) => {
                     let problem =
-                        Message::from(format!("column {} is in ", quote(&names[*shared])))
+                        Message::from(format!("column {} is in ", quote(&names[shared.index])))
                             .parameter(Parameter::X)
                             .text(" too; it can be on one side only");
                     Err(selection_error(Parameter::Y, y, problem))
@@ -73,19 +122,44 @@ pub fn pair_columns(
             }
         }
         (Some(x), None) => {
-            let left = select(names, x, Parameter::X)?;
+            let left = choose(names, x, Parameter::X)?;
             let right = others(&left, Parameter::X, x, Parameter::Y)?;
             Ok((left, right))
         }
         (None, Some(y)) => {
-            let right = select(names, y, Parameter::Y)?;
+            let right = choose(names, y, Parameter::Y)?;
             Ok((others(&right, Parameter::Y, y, Parameter::X)?, right))
         }
-        (None, None) if names.len() == 2 => Ok((vec![0], vec![1])),
-        (None, None) => named_sides(names).ok_or_else(|| Error::Selection {
-            choice: Message::new().parameter(Parameter::X).text(" and ").parameter(Parameter::Y),
-            problem: format!("say which columns are x and which are y; {}", list(names)).into(),
-        }),
+        (None, None) if names.len() == 2 => {
+            let named = |index: usize| vec![Choice { index, named: true }];
+            Ok((named(0), named(1)))
+        }
+        (None, None) => {
+            let sides = named_sides(names).ok_or_else(|| Error::Selection {
+                choice: Message::new()
+                    .parameter(Parameter::X)
+                    .text(" and ")
+                    .parameter(Parameter::Y),
+                problem: format!("say which columns are x and which are y; {}", list(names)).into(),
+            })?;
+            Ok((unnamed(sides.0), unnamed(sides.1)))
+        }
+    }
+}
+
+/// Removes from `side` the columns that it did not name, but `other` did.
+fn leave_to(
+    other: &[Choice],
+    side: &mut Vec<Choice>,
+    parameter: Parameter,
+    selector: &str,
+) -> Result<()> {
+    let theirs: HashSet<usize> =
+        other.iter().filter(|choice| choice.named).map(|choice| choice.index).collect();
+    side.retain(|choice| choice.named || !theirs.contains(&choice.index));
+    match side.is_empty() {
+        true => Err(selection_error(parameter, selector, "this leaves no column".into())),
+        false => Ok(()),
     }
 }
 
@@ -94,11 +168,11 @@ fn selection_error(parameter: Parameter, selector: &str, problem: Message) -> Er
     Error::Selection { choice, problem: problem.on_one_line() }
 }
 
-/// Returns the sides of a table whose columns are all named `x` or `y`, with or without a number;
-/// `None` if a column has another name or a side has no column.
+/// Returns the sides of a table whose columns are all named `x` or `y`, in small letters or
+/// capitals, with or without a number; `None` if a column has another name or a side has no column.
 fn named_sides(names: &[String]) -> Option<(Vec<usize>, Vec<usize>)> {
     let side = |name: &String, letter: char| {
-        name.strip_prefix(letter)
+        name.strip_prefix([letter, letter.to_ascii_uppercase()])
             .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let columns = |letter: char| -> Vec<usize> {
@@ -110,11 +184,11 @@ fn named_sides(names: &[String]) -> Option<(Vec<usize>, Vec<usize>)> {
 }
 
 /// Returns the columns that one item of a selector names.
-fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
+fn resolve(names: &[String], positions: &Positions, item: &str) -> Checked<Vec<usize>> {
     if item.is_empty() {
         return Err("there is an empty name between its commas".into());
     }
-    if let Some(index) = by_name(names, item)? {
+    if let Some(index) = by_name(positions, item)? {
         return Ok(vec![index]);
     }
     if item.contains(['*', '?']) {
@@ -131,27 +205,26 @@ fn resolve(names: &[String], item: &str) -> Checked<Vec<usize>> {
     let mut colons = item.match_indices(':');
     let ends = colons.find_map(|(at, _)| {
         let (first, last) = (item[..at].trim(), item[at + 1..].trim());
-        let known = |end: &str| names.iter().any(|name| name == end);
+        let known = |end: &str| positions.contains_key(end);
         (known(first) && known(last)).then_some((first, last))
     });
     if let Some((first, last)) = ends {
-        let (first, last) = (by_name(names, first)?, by_name(names, last)?);
+        let (first, last) = (by_name(positions, first)?, by_name(positions, last)?);
         let (Some(first), Some(last)) = (first, last) else { return Err(unknown(names, item)) };
         return check_range(first + 1, last + 1, names.len());
     }
     // In a range of names, the error names the end that is not a column.
     let wrong = item.split_once(':').map(|(first, last)| [first.trim(), last.trim()]);
-    let wrong = wrong.into_iter().flatten().find(|end| !names.iter().any(|name| name == end));
+    let wrong = wrong.into_iter().flatten().find(|end| !positions.contains_key(end));
     Err(unknown(names, wrong.unwrap_or(item)))
 }
 
 /// Returns the column with exactly this name, if there is one. Several of them are an error.
-fn by_name(names: &[String], wanted: &str) -> Checked<Option<usize>> {
-    let found: Vec<usize> = (0..names.len()).filter(|index| names[*index] == wanted).collect();
-    match found[..] {
+fn by_name(positions: &Positions, wanted: &str) -> Checked<Option<usize>> {
+    match positions.get(wanted).map_or(&[][..], Vec::as_slice) {
         [] => Ok(None),
-        [index] => Ok(Some(index)),
-        _ => {
+        [index] => Ok(Some(*index)),
+        found => {
             let positions: Vec<String> =
                 found.iter().map(|index| (index + 1).to_string()).collect();
             Err(format!(
@@ -313,6 +386,8 @@ mod tests {
         for (x, y, expected) in [
             (None, None, "say which columns are x and which are y; the columns are 'a', 'b', 'c'"),
             (Some("a,b"), Some("b,c"), "column 'b' is in x too"),
+            (Some("*"), Some("*"), "column 'a' is in x too"),
+            (Some("a"), Some("a*"), "this leaves no column"),
             (Some("*"), None, "leaves none for y"),
             (None, Some("1-3"), "leaves none for x"),
         ] {
@@ -320,5 +395,22 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert!(pair_columns(&names("x1 x2 x3"), None, None).is_err());
+        assert_eq!(pair_columns(&names("X1 X2 y"), None, None).unwrap(), (vec![0, 1], vec![2]));
+    }
+
+    #[test]
+    fn a_pattern_does_not_take_what_the_other_side_names() {
+        let table = names("id a b y");
+        for (x, y, expected) in [
+            ("!id", "y", (vec![1, 2], vec![3])),
+            ("*,!id", "y", (vec![1, 2], vec![3])),
+            ("1-", "y", (vec![0, 1, 2], vec![3])),
+            ("a", "*", (vec![1], vec![0, 2, 3])),
+        ] {
+            assert_eq!(pair_columns(&table, Some(x), Some(y)).unwrap(), expected, "{x}");
+        }
+        let (x, y) = choose_sides(&table, Some("a,b*"), None).unwrap();
+        let named = |side: Vec<Choice>| side.iter().map(|choice| choice.named).collect::<Vec<_>>();
+        assert_eq!((named(x), named(y)), (vec![true, false], vec![false, false]));
     }
 }

@@ -1,10 +1,12 @@
 //! The bytes of a table and their format.
 
+use super::reading::MemoryLimit;
 use crate::error::{Error, Result, data_error, read_error};
 use crate::message::Message;
 use bytes::Bytes;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,8 +17,10 @@ pub(super) type Checked<T> = std::result::Result<T, Message>;
 pub(super) struct Source {
     /// The path that was given, or "standard input".
     pub(super) name: String,
-    /// The bytes, decompressed if they were gzip.
+    /// The bytes, decompressed; text of two bytes a character is converted to UTF-8.
     pub(super) body: Body,
+    /// What the values may take.
+    pub(super) memory: MemoryLimit,
     extension: String,
 }
 
@@ -24,56 +28,89 @@ pub(super) struct Source {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Format {
     Text,
+    JsonLines,
     Parquet,
     ArrowFile,
     ArrowStream,
     Npy,
-    Npz,
+    /// NPZ, a workbook, or something else.
+    Zip,
+    /// A workbook of Excel before 2007.
+    OldExcel,
 }
 
+/// The first bytes of files that cannot be read, what they are, and what to do.
+const FOREIGN: [(&[u8], &str); 18] = [
+    (b"PARE", "an encrypted Parquet file; decrypt it first"),
+    (b"FEA1", "Feather version 1; write it as version 2"),
+    (b"BZh", "compressed with bzip2; decompress it first, e.g. with bunzip2"),
+    (b"\xfd7zXZ\0", "compressed with xz; decompress it first, e.g. with unxz"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4; decompress it first, e.g. with unlz4"),
+    (b"7z\xbc\xaf", "a 7-Zip archive; extract the table first"),
+    (b"Rar!", "a RAR archive; extract the table first"),
+    (b"SQLite format 3\0", "an SQLite database; export the table as CSV or Parquet"),
+    (b"\x89HDF\r\n", "an HDF5 file; export the table as Parquet or NPY"),
+    (b"CDF", "a NetCDF file; export the table as CSV or Parquet"),
+    (b"RDX", "an R workspace; write the table with write.csv or as Parquet"),
+    (b"X\n\0\0", "an R object (RDS); write the table with write.csv or as Parquet"),
+    (b"<stata_dta>", "a Stata file; export the table as CSV"),
+    (b"$FL2", "an SPSS file; export the table as CSV"),
+    (b"MATLAB 5.0 MAT-file", "a MATLAB file; export the table as CSV or NPY"),
+    (b"ORC", "an ORC file; write it as Parquet"),
+    (b"Obj\x01", "an Avro file; write it as Parquet"),
+    (b"%PDF", "a PDF document; export the table as CSV"),
+];
+
 impl Source {
-    /// Opens a file, or reads standard input if the path is "-".
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    /// Opens a file, or reads standard input if the path is "-". What has to be held in memory must
+    /// not take more than `memory`.
+    pub(super) fn open(path: &Path, memory: MemoryLimit) -> Result<Self> {
         if path == Path::new("-") {
-            let mut bytes = Vec::new();
             let name = "standard input";
-            let read = std::io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(|error| read_error(name, error))?;
-            return Self::new(name.into(), String::new(), Body::Memory(bytes.into()));
+            let body = read_all(std::io::stdin().lock(), name, memory)?;
+            return Self::new(name.into(), String::new(), body, memory);
         }
         let name = path.display().to_string();
         let fail = |error: std::io::Error| read_error(&name, error);
-        let mut file = File::open(path).map_err(fail)?;
+        let file = File::open(path).map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
         if metadata.is_dir() {
             return Err(data_error(&name, "it is a folder; give a file"));
         }
-        let body = if metadata.is_file() {
-            Body::File(Arc::new(file), metadata.len())
-        } else {
+        let body = match metadata.is_file() {
+            true => Body::File(Arc::new(file), metadata.len()),
             // A pipe can be read only once and only forwards.
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(fail)?;
-            Body::Memory(bytes.into())
+            false => read_all(file, &name, memory)?,
         };
-        let name_without_gz = Path::new(&name)
-            .extension()
-            .filter(|extension| extension.eq_ignore_ascii_case("gz"))
-            .and(path.file_stem())
-            .map_or(path, Path::new);
-        let extension = name_without_gz.extension().unwrap_or_default();
+        let is_compressed = |extension: &&OsStr| ["gz", "zst"].iter().any(|z| *extension == *z);
+        let uncompressed_name = match path.extension().filter(is_compressed) {
+            Some(_) => path.file_stem().map_or(path, Path::new),
+            None => path,
+        };
+        let extension = uncompressed_name.extension().unwrap_or_default();
         let extension = extension.to_string_lossy().to_ascii_lowercase();
-        Self::new(name, extension, body)
+        Self::new(name, extension, body, memory)
     }
 
-    fn new(name: String, extension: String, body: Body) -> Result<Self> {
-        let mut source = Self { name, body, extension };
-        if source.start()?.starts_with(b"\x1f\x8b") {
-            let mut bytes = Vec::new();
-            flate2::bufread::MultiGzDecoder::new(source.body.buffered())
-                .read_to_end(&mut bytes)
-                .map_err(|error| source.damaged("gzip", error))?;
-            source.body = Body::Memory(bytes.into());
+    fn new(name: String, extension: String, body: Body, memory: MemoryLimit) -> Result<Self> {
+        let mut source = Self { name, body, memory, extension };
+        let start = source.start()?;
+        let decompressed = match start.as_slice() {
+            [0x1f, 0x8b, ..] => {
+                let reader = flate2::bufread::MultiGzDecoder::new(source.body.buffered());
+                Some(source.decompress(reader, "gzip")?)
+            }
+            #[cfg(feature = "zstd")]
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                let reader = zstd::stream::read::Decoder::new(source.body.reader());
+                let reader = reader.map_err(|error| source.damaged("zstd", error))?;
+                Some(source.decompress(reader, "zstd")?)
+            }
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(source.from_utf16()?),
+            _ => None,
+        };
+        if let Some(body) = decompressed {
+            source.body = body;
         }
         match source.body.length() {
             0 => Err(source.fault("it is empty; a table with at least 20 rows is needed")),
@@ -81,28 +118,54 @@ impl Source {
         }
     }
 
+    fn decompress(&self, reader: impl Read, method: &str) -> Result<Body> {
+        match read_limited(reader, self.memory) {
+            Ok(Some(body)) => Ok(body),
+            Ok(None) => Err(self.fault(self.memory.exceeded())),
+            Err(error) => Err(self.damaged(method, error)),
+        }
+    }
+
+    fn from_utf16(&self) -> Result<Body> {
+        let length = self.body.length();
+        // A character of two bytes takes up to three in UTF-8.
+        self.memory.check(length.saturating_mul(3)).map_err(|problem| self.fault(problem))?;
+        let bytes = self.body.part(0, length).map_err(|error| self.read_error(error))?;
+        // The decoder recognises the byte order by the mark at the beginning.
+        let (text, _, damaged) = encoding_rs::UTF_16LE.decode(&bytes);
+        match damaged {
+            true => Err(self.damaged("UTF-16", "not a character")),
+            false => Ok(Body::Memory(text.into_owned().into())),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self> {
-        Self::new("standard input".into(), String::new(), Body::Memory(bytes.into()))
+        let memory = super::Reading::default().memory();
+        Self::new("standard input".into(), String::new(), Body::Memory(bytes.into()), memory)
     }
 
     /// Returns the format by the first bytes, or by the extension if these do not decide.
     pub(super) fn format(&self) -> Result<Format> {
         let start = self.start()?;
+        if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| start.starts_with(magic)) {
+            return Err(self.fault(format!("it is {what}")));
+        }
         Ok(match start.as_slice() {
             [b'P', b'A', b'R', b'1', ..] => Format::Parquet,
             [b'A', b'R', b'R', b'O', b'W', b'1', ..] => Format::ArrowFile,
             [0xff, 0xff, 0xff, 0xff, ..] => Format::ArrowStream,
             [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Format::Npy,
-            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Format::Npz,
-            [b'P', b'A', b'R', b'E', ..] => {
-                return Err(self.fault("it is an encrypted Parquet file; decrypt it first"));
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Format::Zip,
+            [0xd0, 0xcf, 0x11, 0xe0, ..] => Format::OldExcel,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                return Err(self.fault("it is compressed with zstd; decompress it first"));
             }
-            [b'F', b'E', b'A', b'1', ..] => {
-                return Err(self.fault("it is Feather version 1; write it as version 2"));
-            }
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                return Err(self.fault("it is UTF-16 text; save it as UTF-8"));
+            [0x80, 2..=5, ..] => {
+                return Err(self.fault(
+                    "it is a Python pickle, and loading one can run any code; write the table as \
+                     Parquet, NPY or CSV",
+                ));
             }
             _ => match self.extension.as_str() {
                 "parquet" => return Err(self.fault("it does not start like a Parquet file")),
@@ -111,16 +174,40 @@ impl Source {
                 }
                 "npy" => return Err(self.fault("it does not start like an NPY file")),
                 "npz" => return Err(self.fault("it does not start like an NPZ file")),
+                "xlsx" | "xls" | "ods" => {
+                    return Err(self.fault("it does not start like a workbook"));
+                }
                 "arrows" => Format::ArrowStream,
+                "jsonl" | "ndjson" => Format::JsonLines,
+                "json" => self.json()?,
+                _ if start.starts_with(b"{\"") => self.json()?,
+                _ if start.starts_with(b"[{") => self.json()?,
                 _ => Format::Text,
             },
         })
     }
 
+    /// Returns the format of JSON: lines of objects can be read, other documents cannot.
+    fn json(&self) -> Result<Format> {
+        const MAX_LINE: u64 = 1 << 24;
+        let mut line = Vec::new();
+        let read = self.body.buffered().take(MAX_LINE).read_until(b'\n', &mut line);
+        read.map_err(|error| self.read_error(error))?;
+        match serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line) {
+            Ok(object) if object.values().all(|v| !v.is_array() && !v.is_object()) => {
+                Ok(Format::JsonLines)
+            }
+            _ => Err(self.fault(
+                "it is a JSON document; write one object of numbers and texts for each row and \
+                 line (JSON lines), e.g. with jq -c '.[]'",
+            )),
+        }
+    }
+
     /// Returns the first bytes, which identify a format.
     fn start(&self) -> Result<Vec<u8>> {
         let mut start = Vec::new();
-        let read = self.body.reader().take(8).read_to_end(&mut start);
+        let read = self.body.reader().take(24).read_to_end(&mut start);
         read.map_err(|error| self.read_error(error))?;
         Ok(start)
     }
@@ -147,6 +234,24 @@ impl Source {
     pub(super) fn damaged(&self, format: &str, reason: impl std::fmt::Display) -> Error {
         self.fault(format!("the {format} data is truncated or damaged ({reason}); write it again"))
     }
+}
+
+/// Reads a stream to its end, unless it takes too much memory.
+fn read_all(reader: impl Read, name: &str, memory: MemoryLimit) -> Result<Body> {
+    match read_limited(reader, memory).map_err(|error| read_error(name, error))? {
+        Some(body) => Ok(body),
+        None => Err(data_error(name, memory.exceeded())),
+    }
+}
+
+/// Reads a stream to its end; returns `None` if it takes too much memory.
+fn read_limited(reader: impl Read, memory: MemoryLimit) -> std::io::Result<Option<Body>> {
+    let mut bytes = Vec::new();
+    // A vector that grows is copied, and then takes three times its length.
+    let most = memory.bytes / 3;
+    reader.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    bytes.shrink_to_fit();
+    Ok((bytes.len() as u64 <= most).then(|| Body::Memory(bytes.into())))
 }
 
 /// Bytes that can be read at any position, several times.
@@ -254,6 +359,10 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    fn open(path: &Path) -> Result<Source> {
+        Source::open(path, super::super::Reading::default().memory())
+    }
+
     #[test]
     fn formats_are_recognised_by_their_content() {
         let folder = tempfile::tempdir().unwrap();
@@ -262,13 +371,14 @@ mod tests {
             ("a", b"ARROW1\0\0", Format::ArrowFile),
             ("a.txt", b"\xff\xff\xff\xff\x10\0\0\0", Format::ArrowStream),
             ("a.npz", b"\x93NUMPY\x01\0", Format::Npy),
-            ("a.npy", b"PK\x03\x04....", Format::Npz),
+            ("a.npy", b"PK\x03\x04....", Format::Zip),
+            ("a", b"{\"x\": 1}\n{\"x\": 2}\n", Format::JsonLines),
             ("a.dat", b"x,y\n", Format::Text),
             ("a.arrows", b"\x10\0\0\0....", Format::ArrowStream),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, content).unwrap();
-            assert_eq!(Source::open(&path).unwrap().format().unwrap(), expected, "{name}");
+            assert_eq!(open(&path).unwrap().format().unwrap(), expected, "{name}");
         }
     }
 
@@ -288,17 +398,25 @@ mod tests {
         std::fs::write(place("empty.csv"), "").unwrap();
         std::fs::write(place("cut.gz"), b"\x1f\x8b\x08\0\0").unwrap();
         std::fs::write(place("a.parquet"), b"x,y\n1,2\n").unwrap();
-        std::fs::write(place("utf16.csv"), b"\xff\xfex\0,\0").unwrap();
+        std::fs::write(place("odd.csv"), b"\xff\xfex\0,").unwrap();
+        std::fs::write(place("a.csv.bz2"), b"BZh91AY").unwrap();
+        std::fs::write(place("a.db"), b"SQLite format 3\0...").unwrap();
+        std::fs::write(place("a.pkl"), b"\x80\x04\x95").unwrap();
+        std::fs::write(place("a.json"), b"[{\"x\": 1}, {\"x\": 2}]").unwrap();
         for (name, expected) in [
             ("none.csv", "there is no such file"),
             (".", "it is a folder"),
             ("empty.csv", "it is empty"),
             ("cut.gz", "the gzip data is truncated"),
             ("a.parquet", "does not start like a Parquet file"),
-            ("utf16.csv", "save it as UTF-8"),
+            ("odd.csv", "the UTF-16 data is truncated"),
+            ("a.csv.bz2", "it is compressed with bzip2; decompress it first, e.g. with bunzip2"),
+            ("a.db", "it is an SQLite database"),
+            ("a.pkl", "it is a Python pickle"),
+            ("a.json", "it is a JSON document; write one object"),
         ] {
             let path = place(name);
-            let error = match Source::open(&path).and_then(|source| source.format()) {
+            let error = match open(&path).and_then(|source| source.format()) {
                 Ok(format) => panic!("{name} was taken for {format:?}"),
                 Err(error) => error.to_string(),
             };
@@ -307,6 +425,31 @@ mod tests {
         }
         let error = Source::from_bytes(Vec::new()).err().unwrap().to_string();
         assert!(error.starts_with("standard input: it is empty"), "{error}");
+    }
+
+    #[test]
+    fn utf16_becomes_utf8() {
+        for (mark, encode) in
+            [(b"\xff\xfe", u16::to_le_bytes as fn(u16) -> [u8; 2]), (b"\xfe\xff", u16::to_be_bytes)]
+        {
+            let bytes = "é,y\n".encode_utf16().flat_map(encode);
+            let bytes: Vec<u8> = mark.iter().copied().chain(bytes).collect();
+            let source = Source::from_bytes(bytes).unwrap();
+            assert_eq!(source.body.part(0, 5).unwrap(), "é,y\n".as_bytes());
+        }
+    }
+
+    #[test]
+    fn streams_end_at_the_limit_of_memory() {
+        let memory = super::super::Reading { max_memory: Some(300_000), ..Default::default() };
+        let endless = std::io::repeat(b'1');
+        assert!(read_limited(endless, memory.memory()).unwrap().is_none());
+        // Ten million zeros take ten thousand bytes.
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&vec![0; 10_000_000]).unwrap();
+        let body = Body::Memory(gzip.finish().unwrap().into());
+        let error = Source::new("a.gz".into(), String::new(), body, memory.memory()).err().unwrap();
+        assert!(error.to_string().contains("takes more than the 0 MB that are allowed"), "{error}");
     }
 
     #[test]

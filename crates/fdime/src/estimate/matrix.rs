@@ -65,7 +65,8 @@ impl PairEstimate {
         };
         let result = pairs_of(frame, x, y, reading).and_then(|table| {
             pair.n_rows = table.kept.len();
-            estimate(&table.x, &table.y, plan, engine, progress)
+            let plan = plan.for_data(&table.x, &table.y);
+            estimate(&table.x, &table.y, &plan, engine, progress)
         });
         match result {
             Ok(result) => {

@@ -8,6 +8,7 @@ use crate::data::{Column, PairTable, Values};
 use crate::message::Wording;
 use crate::nats::Nats;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The maximum number of columns of a side that are named.
 const MAX_NAMED_COLUMNS: usize = 4;
@@ -23,6 +24,8 @@ pub struct EstimateReport<'a> {
     pub estimate: &'a Estimate,
     /// The duration in seconds.
     pub seconds: f64,
+    /// The name of the file, if the rows come from one.
+    pub file: Option<&'a str>,
 }
 
 /// The record for programs; docs/ESTIMATE.md describes it.
@@ -41,8 +44,11 @@ struct Record<'a> {
     baselines: &'a Baselines,
     folds: &'a [FoldFigures],
     race: &'a [RaceEntry],
+    file: Option<&'a str>,
     x: Vec<&'a str>,
     y: Vec<&'a str>,
+    levels: BTreeMap<&'a str, &'a [String]>,
+    notes: Vec<String>,
     plan: &'a EstimatePlan,
     seconds: f64,
     seed: u64,
@@ -70,7 +76,7 @@ impl EstimateReport<'_> {
             ci_high: interval.1.0,
             p_value: independence.as_ref().map(|test| test.p_value),
             n_rows: self.table.kept.len(),
-            n_dropped: self.table.n_dropped(),
+            n_dropped: self.table.n_dropped,
             estimator: self.plan.method.to_string(),
             verdict: self.estimate.verdict.render(wording),
             unclipped_nats: self.estimate.unclipped.0,
@@ -78,8 +84,11 @@ impl EstimateReport<'_> {
             baselines: &self.estimate.baselines,
             folds: &self.estimate.folds,
             race: &self.estimate.race,
+            file: self.file,
             x: names(&self.table.x),
             y: names(&self.table.y),
+            levels: self.levels().collect(),
+            notes: self.notes(wording),
             plan: self.plan,
             seconds: self.seconds,
             seed: self.plan.seed,
@@ -104,7 +113,7 @@ impl EstimateReport<'_> {
         paragraphs.extend(reasons.map(|reason| Paragraph::Item(reason.text)));
         paragraphs.push(Paragraph::Gap);
         paragraphs.push(Paragraph::Text(self.sides()));
-        let dropped = match self.table.n_dropped() {
+        let dropped = match self.table.n_dropped {
             0 => String::new(),
             dropped => format!(" ({dropped} more dropped for missing values)"),
         };
@@ -115,7 +124,23 @@ impl EstimateReport<'_> {
             self.seconds
         )));
         paragraphs.extend([self.comparison(bits), self.categories()].into_iter().flatten());
+        let notes = self.notes(wording).into_iter();
+        paragraphs.extend(notes.map(|note| Paragraph::Text(format!("note: {note}"))));
         paragraphs
+    }
+
+    /// Returns remarks on how the table was read.
+    pub fn notes(&self, wording: &dyn Wording) -> Vec<String> {
+        self.table.notes.iter().map(|note| note.render(wording)).collect()
+    }
+
+    /// Returns the discrete columns with their levels.
+    fn levels(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let columns = self.table.x.iter().chain(&self.table.y);
+        columns.filter_map(|column| match &column.values {
+            Values::Discrete { labels, .. } => Some((column.name.as_str(), labels.as_slice())),
+            Values::Continuous(_) => None,
+        })
     }
 
     /// Returns the method, and whether it counted instead of training critics.
@@ -152,15 +177,8 @@ impl EstimateReport<'_> {
 
     /// Returns the discrete columns with their numbers of levels, if there are any.
     fn categories(&self) -> Option<Paragraph> {
-        let columns = self.table.x.iter().chain(&self.table.y);
-        let levels: Vec<String> = columns
-            .filter_map(|column| match &column.values {
-                Values::Discrete { labels, .. } => {
-                    Some(format!("{} ({})", column.name, labels.len()))
-                }
-                Values::Continuous(_) => None,
-            })
-            .collect();
+        let count = |(name, labels): (&str, &[String])| format!("{name} ({})", labels.len());
+        let levels: Vec<String> = self.levels().map(count).collect();
         let text = || format!("categories (number of levels): {}", levels.join(", "));
         (!levels.is_empty()).then(|| Paragraph::Text(text()))
     }

@@ -1,21 +1,23 @@
-//! Trained critics on disk: `plan.json` describes them and their inputs, `critics.safetensors`
-//! holds their parameters, one tensor each.
+//! Trained critics on disk: a safetensors file with one tensor for each network, whose metadata
+//! describe the networks and their inputs.
 
 use super::inputs::InputMap;
 use super::model::{FoldModel, Member};
 use super::plan::EstimatePlan;
 use super::recipe::CriticRecipe;
 use super::result::Estimate;
-use crate::data::{Column, Values, without_panic};
-use crate::error::{Result, data_error, not_writable, read_error, write_error};
+use crate::data::{Column, Values, without_panic, write_whole};
+use crate::error::{Result, data_error, not_writable, read_error};
 use crate::message::Message;
 use crate::parallel::run_jobs;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
 use std::path::Path;
 
-const PLAN: &str = "plan.json";
-const CRITICS: &str = "critics.safetensors";
+/// The name of the description in the metadata.
+const DESCRIPTION: &str = "fdime";
 
 /// Rows that are scored together.
 const ROWS_PER_BLOCK: usize = 10_000;
@@ -38,13 +40,42 @@ struct Description {
     folds: Vec<SavedFold>,
 }
 
+/// A description with the checksum of description and parameters.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    checksum: u32,
+    description: Description,
+}
+
 /// A column that the critics were trained on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedColumn {
     /// Its name.
     pub name: String,
-    /// Whether it was discrete.
-    pub discrete: bool,
+    /// The categories that critics know, `None` for numbers.
+    pub levels: Option<Vec<String>>,
+}
+
+impl SavedColumn {
+    /// Returns the name and whether the column is discrete.
+    pub fn kind(&self) -> (String, bool) {
+        (self.name.clone(), self.levels.is_some())
+    }
+
+    /// Returns the number of rows whose category critics do not know, and one such category.
+    fn unknown_rows<'a>(&self, column: &'a Column) -> Option<(usize, &'a str)> {
+        let (Some(levels), Values::Discrete { codes, labels }) = (&self.levels, &column.values)
+        else {
+            return None;
+        };
+        let known: HashSet<&str> = levels.iter().map(String::as_str).collect();
+        let is_unknown = |code: &&u32| {
+            labels.get(**code as usize).is_some_and(|label| !known.contains(label.as_str()))
+        };
+        let count = codes.iter().filter(is_unknown).count();
+        let example = codes.iter().find(is_unknown).map(|code| labels[*code as usize].as_str());
+        example.map(|example| (count, example))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +101,10 @@ fn columns(columns: &[Column]) -> Vec<SavedColumn> {
         .iter()
         .map(|column| SavedColumn {
             name: column.name.clone(),
-            discrete: matches!(column.values, Values::Discrete { .. }),
+            levels: match &column.values {
+                Values::Continuous(_) => None,
+                Values::Discrete { labels, .. } => Some(labels.clone()),
+            },
         })
         .collect()
 }
@@ -124,66 +158,31 @@ impl SavedModel {
         self.description.mi_nats
     }
 
-    /// Returns an error if the folder exists and holds anything but an earlier model.
-    pub fn check_folder(folder: &Path) -> Result<()> {
-        let fail = |reason: &str| Err(not_writable(folder, reason));
-        if folder.file_name().is_none() {
-            return fail("choose a separate folder for the model");
-        }
-        if !folder.exists() {
-            return crate::data::check_writable(folder);
-        }
-        let Ok(entries) = folder.read_dir() else {
-            return fail("it is not a folder that can be read; name another");
-        };
-        // Saving replaces the folder, so it must hold nothing but an earlier model.
-        let ours = |name: &std::ffi::OsStr| name == PLAN || name == CRITICS;
-        if entries.flatten().any(|entry| !ours(&entry.file_name())) {
-            return fail("the folder holds other files than a saved model; name another");
-        }
-        Ok(())
+    /// Returns remarks on categories of the new columns that critics do not know. Such a row is
+    /// scored as if it had no category.
+    pub fn unknown_categories(&self, x: &[Column], y: &[Column]) -> Vec<Message> {
+        let saved = self.x().iter().chain(self.y());
+        let unknown = saved.zip(x.iter().chain(y)).filter_map(|(saved, column)| {
+            let (count, example) = saved.unknown_rows(column)?;
+            let rows = if count == 1 { "1 row has".into() } else { format!("{count} rows have") };
+            Some(Message::from(format!(
+                "column '{}': {rows} a category that the critics were not trained on, such as '{}'; \
+                 their log ratios tell little",
+                column.name, example
+            )))
+        });
+        unknown.collect()
     }
 
-    /// Writes a temporary folder and renames it into place.
-    pub fn save(&self, folder: &Path) -> Result<()> {
-        Self::check_folder(folder)?;
-        let io = |error: std::io::Error| write_error(folder, error);
-        let parent = match folder.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let temporary =
-            tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let (plan, critics) = self.to_bytes()?;
-        std::fs::write(temporary.path().join(PLAN), plan).map_err(io)?;
-        std::fs::write(temporary.path().join(CRITICS), critics).map_err(io)?;
-        #[cfg(unix)]
-        {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            std::fs::set_permissions(temporary.path(), mode).map_err(io)?;
-        }
-        // The old model is removed only when the new one is in its place.
-        let old = tempfile::Builder::new().prefix(".fdime-").tempdir_in(parent).map_err(io)?;
-        let old_model = old.path().join("old");
-        let existed = folder.exists();
-        if existed {
-            std::fs::rename(folder, &old_model).map_err(io)?;
-        }
-        let renamed = std::fs::rename(temporary.path(), folder);
-        if renamed.is_err() && existed {
-            std::fs::rename(&old_model, folder).map_err(io)?;
-        }
-        renamed.map_err(io)?;
-        // The temporary folder is in place now and must not be deleted.
-        let _ = temporary.keep();
-        Ok(())
+    /// Writes a file, completely or not at all.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes()?;
+        write_whole(path, |file| file.write_all(&bytes))
     }
 
-    /// Returns the contents of the two files.
-    pub fn to_bytes(&self) -> Result<(Vec<u8>, Vec<u8>)> {
-        let fail = |error: String| not_writable(Path::new(PLAN), error);
-        let plan =
-            serde_json::to_vec(&self.description).map_err(|error| fail(error.to_string()))?;
+    /// Returns the contents of the file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let fail = |error: String| not_writable(Path::new("the model"), error);
         let bytes: Vec<(String, Vec<u8>)> = self
             .members()
             .map(|(saved, member)| {
@@ -191,6 +190,10 @@ impl SavedModel {
                 (saved.tensor.clone(), bytes.collect())
             })
             .collect();
+        let parameters = bytes.iter().map(|(_, bytes)| bytes.as_slice());
+        let checksum = checksum(&self.description, parameters);
+        let sealed = Sealed { checksum, description: self.description.clone() };
+        let sealed = serde_json::to_string(&sealed).map_err(|error| fail(error.to_string()))?;
         let tensors = bytes
             .iter()
             .map(|(name, bytes)| {
@@ -198,8 +201,8 @@ impl SavedModel {
             })
             .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
             .map_err(|error| fail(error.to_string()))?;
-        let critics = serialize(tensors, None).map_err(|error| fail(error.to_string()))?;
-        Ok((plan, critics))
+        let metadata = HashMap::from([(DESCRIPTION.to_string(), sealed)]);
+        serialize(tensors, Some(metadata)).map_err(|error| fail(error.to_string()))
     }
 
     fn members(&self) -> impl Iterator<Item = (&SavedMember, &Member)> {
@@ -207,33 +210,34 @@ impl SavedModel {
         folds.flat_map(|(saved, model)| saved.critics.iter().zip(&model.members))
     }
 
-    /// Reads a folder that [`save`](Self::save) wrote.
-    pub fn load(folder: &Path) -> Result<Self> {
-        let read = |file: &str| {
-            let path = folder.join(file);
-            std::fs::read(&path).map_err(|error| read_error(&path.display().to_string(), error))
-        };
-        Self::from_bytes(&read(PLAN)?, &read(CRITICS)?, folder)
+    /// Reads a file that [`save`](Self::save) wrote.
+    pub fn load(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        if path.is_dir() {
+            return Err(data_error(&name, "it is a folder; a saved model is a file"));
+        }
+        let bytes = std::fs::read(path).map_err(|error| read_error(&name, error))?;
+        Self::from_bytes(&bytes, &name)
     }
 
-    /// Reads the contents of the two files of a folder and scores an arbitrary row, because some
-    /// damage to a plan only shows when it is used.
-    pub fn from_bytes(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
+    /// Reads the contents of a file and scores an arbitrary row, because some damage only shows when
+    /// a model is used. `name` names the file in errors.
+    pub fn from_bytes(bytes: &[u8], name: &str) -> Result<Self> {
         let damaged = |reason: Message| {
-            let problem =
-                format!("the plan does not fit its critics ({reason}); save the model again");
-            data_error(&folder.join(PLAN).display().to_string(), problem)
+            let problem = Message::from("it is not a saved model, or damaged (").then(reason);
+            data_error(name, problem.text("); save the model again"))
         };
-        let model = without_panic(|| Self::parse(plan, critics, folder)).map_err(damaged)??;
+        let model = without_panic(|| Self::parse(bytes)).flatten().map_err(damaged)?;
         let arbitrary = |columns: &[SavedColumn]| -> Vec<Column> {
             let values = |discrete: bool| match discrete {
                 true => Values::Discrete { codes: vec![0], labels: vec!["?".into()] },
                 false => Values::Continuous(vec![0.5]),
             };
-            columns
-                .iter()
-                .map(|column| Column { name: column.name.clone(), values: values(column.discrete) })
-                .collect()
+            let column = |column: &SavedColumn| {
+                let (name, discrete) = column.kind();
+                Column { name, values: values(discrete) }
+            };
+            columns.iter().map(column).collect()
         };
         let (x, y) = (arbitrary(model.x()), arbitrary(model.y()));
         match without_panic(|| model.log_ratios(&x, &y, 1)).map_err(damaged)?.first() {
@@ -242,34 +246,33 @@ impl SavedModel {
         }
     }
 
-    fn parse(plan: &[u8], critics: &[u8], folder: &Path) -> Result<Self> {
-        let fail = |file: &str, problem: String| {
-            data_error(&folder.join(file).display().to_string(), problem)
-        };
-        let description: Description = serde_json::from_slice(plan)
-            .map_err(|error| fail(PLAN, format!("not the plan of a saved model: {error}")))?;
-        if description.version != env!("CARGO_PKG_VERSION") {
-            let problem = format!("saved by version {}; save it again", description.version);
-            return Err(fail(PLAN, problem));
+    fn parse(bytes: &[u8]) -> std::result::Result<Self, Message> {
+        let text = |error: &dyn std::fmt::Display| Message::from(error.to_string());
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| text(&error))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| text(&error))?;
+        let sealed = header.metadata().as_ref().and_then(|metadata| metadata.get(DESCRIPTION));
+        let sealed = sealed.ok_or("it has no description")?;
+        // The version comes first: another version may describe a model in another way.
+        let version = serde_json::from_str::<serde_json::Value>(sealed).ok();
+        let version = version.as_ref().and_then(|sealed| sealed["description"]["version"].as_str());
+        if let Some(version) = version.filter(|version| *version != env!("CARGO_PKG_VERSION")) {
+            return Err(format!("it was saved by version {version}").into());
         }
-        let corrupt = |what: String| fail(CRITICS, format!("{what}; save the model again"));
-        let tensors =
-            SafeTensors::deserialize(critics).map_err(|error| corrupt(error.to_string()))?;
-        let member = |saved: &SavedMember| -> Result<Member> {
-            let view = tensors.tensor(&saved.tensor).map_err(|error| corrupt(error.to_string()))?;
+        let Sealed { checksum: expected, description } =
+            serde_json::from_str(sealed).map_err(|error| text(&error))?;
+        let member = |saved: &SavedMember| -> std::result::Result<Member, Message> {
+            let view = tensors.tensor(&saved.tensor).map_err(|error| text(&error))?;
             let (numbers, rest) = view.data().as_chunks::<4>();
             let parameters: Vec<f32> =
                 numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            let expected = saved.recipe.parameter_count(saved.map.dims());
-            if !saved.map.is_valid() {
-                return Err(fail(
-                    PLAN,
-                    format!("the maps of {} are damaged; save the model again", saved.tensor),
-                ));
-            }
-            if view.dtype() != Dtype::F32 || !rest.is_empty() || Some(parameters.len()) != expected
-            {
-                return Err(corrupt(format!("{} does not fit its plan", saved.tensor)));
+            let count = saved.recipe.parameter_count(saved.map.dims());
+            let fits = view.dtype() == Dtype::F32
+                && rest.is_empty()
+                && saved.map.is_valid()
+                && Some(parameters.len()) == count
+                && parameters.iter().all(|parameter| parameter.is_finite());
+            if !fits {
+                return Err(format!("{} does not fit its description", saved.tensor).into());
             }
             let (recipe, map) = (saved.recipe.clone(), saved.map.clone());
             Ok(Member { recipe, map, parameters, weight: saved.weight })
@@ -278,11 +281,17 @@ impl SavedModel {
             .folds
             .iter()
             .map(|fold| {
-                let members = fold.critics.iter().map(member).collect::<Result<_>>()?;
+                let members = fold.critics.iter().map(member);
+                let members = members.collect::<std::result::Result<_, Message>>()?;
                 let limit = fold.limit.unwrap_or(f64::INFINITY);
                 Ok(FoldModel { members, limit, offset: fold.offset })
             })
-            .collect::<Result<_>>()?;
+            .collect::<std::result::Result<_, Message>>()?;
+        let saved = description.folds.iter().flat_map(|fold| &fold.critics);
+        let parameters = saved.filter_map(|saved| Some(tensors.tensor(&saved.tensor).ok()?.data()));
+        if checksum(&description, parameters) != expected {
+            return Err("its checksum is wrong".into());
+        }
         Ok(SavedModel { description, models })
     }
 
@@ -305,4 +314,13 @@ impl SavedModel {
         let count = self.models.len() as f64;
         sums.concat().into_iter().map(|sum| sum / count).collect()
     }
+}
+
+/// Returns the checksum of a description and its parameters.
+fn checksum<'a>(description: &Description, parameters: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut checksum = flate2::Crc::new();
+    // A description is plain data, which can always be written.
+    checksum.update(&serde_json::to_vec(description).unwrap_or_default());
+    parameters.for_each(|bytes| checksum.update(bytes));
+    checksum.sum()
 }

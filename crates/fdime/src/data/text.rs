@@ -1,0 +1,304 @@
+//! The meaning of cells that are text: missing values, numbers, dates.
+
+use super::frame::{Column, Values};
+use super::reading::TextFormat;
+use super::source::Checked;
+use crate::error::quote;
+use crate::message::{Message, Parameter};
+use jiff::{Timestamp, civil};
+
+/// Returns whether a cell stands for a missing value by the customs of R, pandas, SQL and Excel.
+pub(super) fn means_missing(cell: &[u8]) -> bool {
+    const WORDS: [&[u8]; 16] = [
+        b"NA", b"N/A", b"NaN", b"-NaN", b"null", b"None", b"NaT", b"<NA>", b"?", b"#N/A", b"#NA",
+        b"#VALUE!", b"#REF!", b"#DIV/0!", b"#NUM!", b"#NULL!",
+    ];
+    cell.is_empty()
+        || cell.eq_ignore_ascii_case(b"#NAME?")
+        || WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word))
+}
+
+impl TextFormat<'_> {
+    /// Returns whether a cell stands for a missing value.
+    pub(super) fn is_missing(&self, cell: &[u8]) -> bool {
+        means_missing(cell) || self.na.iter().any(|word| word.as_bytes() == cell)
+    }
+}
+
+/// Returns the number that a cell is in the notation of programs, with this decimal point.
+pub(super) fn number(cell: &[u8], decimal: char) -> Option<f64> {
+    let text = std::str::from_utf8(cell).ok()?;
+    if decimal == '.' {
+        return text.parse().ok();
+    }
+    if text.contains('.') {
+        return None;
+    }
+    text.replacen(decimal, ".", 1).parse().ok()
+}
+
+/// The most numbers of a column with a few other texts for which its values may be categories, such
+/// as the chromosomes 1, 2, ..., 22, X and Y.
+const MAX_NUMBERED_CATEGORIES: usize = 30;
+
+/// Turns a column of texts into numbers if all of them are amounts (`$1,234.50`, `12.3%`) or dates.
+/// A column that is numbers in most rows, but not in all, is an error or remarked in `notes`.
+pub(super) fn interpret(
+    column: &mut Column,
+    format: &TextFormat,
+    notes: &mut Vec<Message>,
+) -> Checked<()> {
+    let Values::Discrete { codes, labels } = &column.values else { return Ok(()) };
+    let name = quote(&column.name);
+    let numbers = match amounts(labels, format.decimal) {
+        Amounts::Numbers(numbers) => {
+            let example =
+                labels.iter().zip(&numbers).find(|(label, _)| label.parse::<f64>().is_err());
+            if let Some((label, number)) = example {
+                let label = quote(label);
+                notes.push(format!("column {name}: {label} was read as {number}").into());
+            }
+            Some(numbers)
+        }
+        Amounts::Ambiguous(label, numbers) => {
+            return Err(Message::from(format!(
+                "column {name} has values such as {}, which can be {} or {}; say which with ",
+                quote(label),
+                numbers[0],
+                numbers[1]
+            ))
+            .setting(Parameter::Decimal, ".")
+            .text(" or ")
+            .setting(Parameter::Decimal, ","));
+        }
+        Amounts::None => times(labels),
+    };
+    if let Some(numbers) = numbers {
+        let value = |code: &u32| numbers.get(*code as usize).copied().unwrap_or(f64::NAN);
+        column.values = Values::Continuous(codes.iter().map(value).collect());
+        return Ok(());
+    }
+    let decimal = format.decimal.unwrap_or('.');
+    let is_number: Vec<bool> =
+        labels.iter().map(|label| number(label.as_bytes(), decimal).is_some()).collect();
+    let present = codes.iter().filter_map(|code| is_number.get(*code as usize));
+    let (mut rows, mut numeric_rows) = (0, 0);
+    present.for_each(|is_number| {
+        rows += 1;
+        numeric_rows += usize::from(*is_number);
+    });
+    let Some(stray) = is_number.iter().position(|is_number| !is_number) else { return Ok(()) };
+    if numeric_rows * 2 <= rows {
+        return Ok(());
+    }
+    let row = codes.iter().position(|code| *code as usize == stray).map_or(0, |row| row + 1);
+    let texts = is_number.iter().filter(|is_number| !**is_number).count();
+    let others = match texts {
+        1 => String::new(),
+        2 => " (there is one more text)".into(),
+        _ => format!(" (there are {} more texts)", texts - 1),
+    };
+    let word = quote(&labels[stray]);
+    let problem = Message::from(format!(
+        "column {name} has numbers in {numeric_rows} of {rows} rows, but {word} in row {row}{others}"
+    ));
+    let missing = |message: Message| {
+        message
+            .text(format!("if {word} means a missing value, set "))
+            .setting(Parameter::Na, &labels[stray])
+    };
+    if labels.len() - texts > MAX_NUMBERED_CATEGORIES {
+        return Err(missing(problem.text("; correct it; "))
+            .text("; if the numbers are categories, name the column in ")
+            .parameter(Parameter::Discrete));
+    }
+    notes.push(missing(problem.text("; it is treated as categories; ")));
+    Ok(())
+}
+
+enum Amounts<'a> {
+    Numbers(Vec<f64>),
+    /// A label that means one or the other number.
+    Ambiguous(&'a str, [f64; 2]),
+    None,
+}
+
+/// Returns the numbers that all labels are, with currencies, percent signs and separators of
+/// thousands. All labels must have the same currency or percent sign.
+fn amounts<'a>(labels: &'a [String], decimal: Option<char>) -> Amounts<'a> {
+    let read = |decimal: char| -> Option<Vec<f64>> {
+        let mut unit = None;
+        let amount = |label: &String| {
+            let (number, found) = amount(label, decimal)?;
+            (*unit.get_or_insert(found) == found).then_some(number)
+        };
+        labels.iter().map(amount).collect()
+    };
+    let (point, comma) = match decimal {
+        Some(decimal) => (read(decimal), None),
+        None => (read('.'), read(',')),
+    };
+    match (point, comma) {
+        (Some(point), Some(comma)) => match (0..labels.len()).find(|k| point[*k] != comma[*k]) {
+            Some(k) => Amounts::Ambiguous(&labels[k], [point[k], comma[k]]),
+            None => Amounts::Numbers(point),
+        },
+        (Some(numbers), None) | (None, Some(numbers)) => Amounts::Numbers(numbers),
+        (None, None) => Amounts::None,
+    }
+}
+
+/// Returns the number and the unit of an amount such as `-$1,234.50` or `12,5 %`.
+fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
+    const UNITS: [char; 6] = ['$', '€', '£', '¥', '₹', '%'];
+    let text = text.trim();
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest.trim_start()),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let unit = rest.chars().find(|character| UNITS.contains(character));
+    let digits = match unit {
+        Some('%') => rest.strip_suffix('%')?,
+        Some(unit) => rest.strip_prefix(unit).or_else(|| rest.strip_suffix(unit))?,
+        None => rest,
+    };
+    let (whole, fraction) = match digits.trim().split_once(decimal) {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (digits.trim(), None),
+    };
+    let thousands = if decimal == '.' { ',' } else { '.' };
+    let separator = whole.chars().find(|character| !character.is_ascii_digit());
+    let allowed = [thousands, ' ', '\'', '\u{a0}', '\u{202f}'];
+    let whole = match separator {
+        None => whole.to_string(),
+        Some(separator) if allowed.contains(&separator) => {
+            let groups: Vec<&str> = whole.split(separator).collect();
+            let even = groups[1..].iter().all(|group| group.len() == 3);
+            let first = groups[0];
+            let starts = (1..=3).contains(&first.len()) && !first.starts_with('0');
+            (even && starts).then(|| groups.concat())?
+        }
+        Some(_) => return None,
+    };
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_empty = whole.is_empty() && fraction.is_none_or(str::is_empty);
+    if is_empty || !digits(&whole) || !fraction.is_none_or(digits) {
+        return None;
+    }
+    format!("{sign}{whole}.{}", fraction.unwrap_or("0")).parse().ok().map(|number| (number, unit))
+}
+
+/// Returns dates as days and dates with a time as seconds since 1970, if all labels are such.
+fn times(labels: &[String]) -> Option<Vec<f64>> {
+    let is_dated = |label: &&String| label.get(4..5) == Some("-") && label.len() >= 8;
+    if labels.is_empty() || !labels.iter().all(|label| is_dated(&label)) {
+        return None;
+    }
+    let epoch = civil::date(1970, 1, 1);
+    let day = |label: &String| {
+        let date: civil::Date = label.parse().ok()?;
+        Some(f64::from(epoch.until(date).ok()?.get_days()))
+    };
+    if labels.iter().all(|label| label.len() <= 10) {
+        return labels.iter().map(day).collect();
+    }
+    let second = |label: &String| {
+        if let Ok(instant) = label.parse::<Timestamp>() {
+            return Some(instant.as_duration().as_secs_f64());
+        }
+        let local: civil::DateTime = label.parse().ok()?;
+        let since = local.duration_since(civil::DateTime::from(epoch));
+        Some(since.as_secs_f64())
+    };
+    labels.iter().map(second).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::frame::Categories;
+
+    fn column(cells: &[&str]) -> Column {
+        let mut categories = Categories::default();
+        cells.iter().for_each(|cell| categories.push(Some(cell)));
+        Column { name: "c".into(), values: categories.finish() }
+    }
+
+    fn read(cells: &[&str]) -> Checked<(Values, String)> {
+        let (mut column, mut notes) = (column(cells), Vec::new());
+        interpret(&mut column, &TextFormat::default(), &mut notes)?;
+        let notes: Vec<String> = notes.iter().map(Message::to_string).collect();
+        Ok((column.values, notes.join("; ")))
+    }
+
+    #[test]
+    fn words_of_missing_values() {
+        for cell in ["", "na", "N/A", "nan", "NULL", "none", "?", "#N/A", "#DIV/0!", "#NAME?"] {
+            assert!(means_missing(cell.as_bytes()), "{cell}");
+        }
+        for cell in ["0", "inf", "-", "no", "unknown"] {
+            assert!(!means_missing(cell.as_bytes()), "{cell}");
+        }
+        let na = ["-".to_string()];
+        assert!(TextFormat { na: &na, ..TextFormat::default() }.is_missing(b"-"));
+    }
+
+    #[test]
+    fn amounts_are_numbers() {
+        for (cells, expected) in [
+            (vec!["$1.23", "-$4", "$1,234.50"], vec![1.23, -4.0, 1234.5]),
+            (vec!["12.3%", "5 %", "-.5%"], vec![12.3, 5.0, -0.5]),
+            (vec!["1,234", "5", "2,000,000.5"], vec![1234.0, 5.0, 2_000_000.5]),
+            (vec!["1,5", "12,25"], vec![1.5, 12.25]),
+            (vec!["0,125", "1,250"], vec![0.125, 1.25]),
+            (vec!["1.234,5 €", "7 €"], vec![1234.5, 7.0]),
+            (vec!["1 234,5", "1'234"], vec![1234.5, 1234.0]),
+        ] {
+            let (values, note) = read(&cells).unwrap();
+            assert_eq!(values, Values::Continuous(expected), "{cells:?}");
+            assert!(note.starts_with("column 'c': '"), "{note}");
+        }
+        for cells in
+            [["$1", "5%"], ["1,23,4", "5"], ["1.2.3", "4"], ["$", "1"], ["A1", "B2"], ["-", "1"]]
+        {
+            assert!(matches!(read(&cells), Ok((Values::Discrete { .. }, _))), "{cells:?}");
+        }
+        let error = read(&["1,234", "5,678"]).unwrap_err().to_string();
+        assert!(
+            error.contains("such as '1,234', which can be 1234 or 1.234; say which"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn dates_are_times() {
+        let (values, note) = read(&["1970-01-02", "2000-03-01"]).unwrap();
+        assert_eq!((values, note.as_str()), (Values::Continuous(vec![1.0, 11_017.0]), ""));
+        let (values, _) = read(&["1970-01-01 00:01:00", "1970-01-01T00:00:01.5Z"]).unwrap();
+        assert_eq!(values, Values::Continuous(vec![60.0, 1.5]));
+        assert!(matches!(read(&["2000-02-31", "2000-03-01"]), Ok((Values::Discrete { .. }, _))));
+    }
+
+    #[test]
+    fn a_stray_word_among_numbers_is_told() {
+        let numbers: Vec<String> = (0..99).map(|k| format!("{}", f64::from(k) / 8.0)).collect();
+        let mut cells: Vec<&str> = numbers.iter().map(String::as_str).collect();
+        cells.insert(7, "unknown");
+        let error = read(&cells).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "column 'c' has numbers in 99 of 100 rows, but 'unknown' in row 8; correct it; if \
+             'unknown' means a missing value, set na = unknown; if the numbers are categories, \
+             name the column in discrete"
+        );
+        let chromosomes = ["1", "2", "X", "3", "22", "1", "Y"];
+        let (values, note) = read(&chromosomes).unwrap();
+        assert!(matches!(values, Values::Discrete { .. }));
+        assert!(
+            note.contains("but 'X' in row 3 (there is one more text); it is treated"),
+            "{note}"
+        );
+        let (_, note) = read(&["a", "b", "1"]).unwrap();
+        assert_eq!(note, "");
+    }
+}
