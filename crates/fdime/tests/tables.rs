@@ -1,6 +1,6 @@
 //! Tables in every format read equal, and damaged files are errors.
 
-use arrow_array::types::Int8Type;
+use arrow_array::types::{Float32Type, Int8Type};
 use arrow_array::*;
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
@@ -156,6 +156,71 @@ fn npz(method: zip::CompressionMethod) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
+fn json_lines() -> Vec<u8> {
+    let lines = (0..ROWS).map(|row| {
+        let (number, integer, label, truth) = cells(row);
+        serde_json::json!({"a": number, "n": integer, "t": label, "b": truth}).to_string()
+    });
+    lines.collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+/// The smallest workbook: one sheet with texts in its cells.
+fn workbook() -> Vec<u8> {
+    let text = |text: &str| format!("<c t=\"inlineStr\"><is><t>{text}</t></is></c>");
+    let header: String = ["a", "n", "t", "b"].map(text).concat();
+    let rows: String = (0..ROWS)
+        .map(|row| {
+            let (number, integer, label, truth) = cells(row);
+            let number = number.map_or("<c/>".into(), |number| format!("<c><v>{number}</v></c>"));
+            let label = label.map_or("<c/>".into(), text);
+            let truth = u8::from(truth);
+            format!(
+                "<row>{number}<c><v>{integer}</v></c>{label}<c t=\"b\"><v>{truth}</v></c></row>"
+            )
+        })
+        .collect();
+    let main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
+    let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let package = "http://schemas.openxmlformats.org/package/2006";
+    let parts = [
+        ("[Content_Types].xml", format!("<Types xmlns=\"{package}/content-types\"/>")),
+        (
+            "_rels/.rels",
+            format!(
+                "<Relationships xmlns=\"{package}/relationships\"><Relationship Id=\"r1\" \
+                 Type=\"{office}/officeDocument\" Target=\"xl/workbook.xml\"/></Relationships>"
+            ),
+        ),
+        (
+            "xl/workbook.xml",
+            format!(
+                "<workbook xmlns=\"{main}\" xmlns:r=\"{office}\"><sheets><sheet name=\"Data\" \
+                 sheetId=\"1\" r:id=\"r1\"/></sheets></workbook>"
+            ),
+        ),
+        (
+            "xl/_rels/workbook.xml.rels",
+            format!(
+                "<Relationships xmlns=\"{package}/relationships\"><Relationship Id=\"r1\" \
+                 Type=\"{office}/worksheet\" Target=\"worksheets/sheet1.xml\"/></Relationships>"
+            ),
+        ),
+        (
+            "xl/worksheets/sheet1.xml",
+            format!(
+                "<worksheet xmlns=\"{main}\"><sheetData><row>{header}</row>{rows}</sheetData>\
+                 </worksheet>"
+            ),
+        ),
+    ];
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, part) in parts {
+        archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(part.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
 fn be_shorts(values: impl Iterator<Item = i16>) -> Vec<u8> {
     values.flat_map(i16::to_be_bytes).collect()
 }
@@ -200,8 +265,9 @@ fn all_formats_read_equal() {
     // No extension: the format is recognised by the content.
     let path = folder.path().join("table");
     let texts = [',', ';', '\t', '|'].map(csv).into_iter();
-    for bytes in texts.chain(parquet_files()).chain(arrow_files()) {
-        for bytes in [gzip(&bytes), bytes] {
+    let others = [json_lines(), workbook()];
+    for bytes in texts.chain(parquet_files()).chain(arrow_files()).chain(others) {
+        for bytes in [gzip(&bytes), zstd::encode_all(&bytes[..], 3).unwrap(), bytes] {
             std::fs::write(&path, &bytes).unwrap();
             assert_eq!(read_all(&path).unwrap(), expected);
             // Some of the columns, in another order.
@@ -217,6 +283,61 @@ fn all_formats_read_equal() {
         for (column, expected) in frame.columns.iter().zip(&expected.columns) {
             assert_eq!(column.values, expected.values, "{}", column.name);
         }
+    }
+}
+
+#[test]
+fn lists_of_equal_length_are_many_columns() {
+    let rows = (0..ROWS).map(|row| {
+        (row != 3).then(|| (0..3).map(|element| Some((10 * row + element) as f32)).collect())
+    });
+    let rows: Vec<Option<Vec<Option<f32>>>> = rows.collect();
+    let embedding = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, 3);
+    let label = Int64Array::from_iter_values((0..ROWS as i64).map(|row| row % 5));
+    let columns = [("e", Arc::new(embedding) as ArrayRef), ("label", Arc::new(label))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let mut arrow = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    arrow.write(&batch).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    for bytes in [parquet.into_inner().unwrap(), arrow.into_inner().unwrap()] {
+        std::fs::write(&path, bytes).unwrap();
+        let opened = open(&path, &Reading::default()).unwrap();
+        assert_eq!(opened.names(), ["e1", "e2", "e3", "label"]);
+        let frame = opened.read(&[3, 2, 0]).unwrap();
+        let Values::Continuous(values) = &frame.columns[1].values else { panic!() };
+        assert!(values[3].is_nan());
+        assert_eq!((values[4], frame.columns[0].name.as_str()), (42.0, "label"));
+    }
+}
+
+/// Small files that unpack to many values meet the limit of memory before they are unpacked.
+#[test]
+fn small_files_with_many_values_are_refused() {
+    let rows = 3_000_000;
+    let column = Arc::new(Float64Array::from(vec![1.5; rows])) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("a", column.clone()), ("b", column)]).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let zstd = Some(CompressionType::ZSTD);
+    let options = IpcWriteOptions::default().try_with_compression(zstd).unwrap();
+    let mut arrow = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    arrow.write(&batch).unwrap();
+    let array = npy_array("<f8", &format!("({rows}, 2)"), &vec![0; 16 * rows]);
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    archive.start_file("a.npy", zip::write::SimpleFileOptions::default()).unwrap();
+    archive.write_all(&array).unwrap();
+    let npz = archive.finish().unwrap().into_inner();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let reading = Reading { max_memory: Some(40_000_000), ..Reading::default() };
+    for bytes in [parquet.into_inner().unwrap(), arrow.into_inner().unwrap(), npz] {
+        assert!(bytes.len() < 100_000, "{}", bytes.len());
+        std::fs::write(&path, bytes).unwrap();
+        let error = open(&path, &reading).and_then(|opened| opened.read(&[0, 1])).unwrap_err();
+        assert!(error.to_string().contains("it takes more than the 40 MB"), "{error}");
     }
 }
 
@@ -379,4 +500,14 @@ fn damaged_npy() {
 #[test]
 fn damaged_npz() {
     survive_damage(npz_files());
+}
+
+#[test]
+fn damaged_json_lines() {
+    survive_damage(vec![json_lines()]);
+}
+
+#[test]
+fn damaged_workbook() {
+    survive_damage(vec![workbook()]);
 }
