@@ -265,6 +265,14 @@ impl From<&str> for Message {
     }
 }
 
+/// Returns a number with its noun, such as "1 row" and "2 rows".
+pub fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
