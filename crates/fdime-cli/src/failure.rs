@@ -1,6 +1,7 @@
 //! Errors of commands: one line on stderr that names the flag, and an exit code.
 
 use crate::flags::{FLAGS, Flags};
+use crate::printable::printable;
 use fdime::{Error, Parameter, Wording};
 use std::process::ExitCode;
 
@@ -84,11 +85,11 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(message) => {
-                eprintln!("error: {message}");
+                eprintln!("error: {}", printable(&message));
                 ExitCode::from(2)
             }
             Failure::Run(message) => {
-                eprintln!("error: {message}");
+                eprintln!("error: {}", printable(&message));
                 ExitCode::from(1)
             }
             Failure::Interrupted => {

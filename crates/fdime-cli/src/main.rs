@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod flags;
 mod plot;
+mod printable;
 mod report;
 mod reproduce;
 mod summary;
