@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod flags;
+mod outputs;
 mod plot;
 mod printable;
 mod report;

@@ -76,11 +76,6 @@ where
         self.runs().latest_on(plan, device)
     }
 
-    /// Returns the latest run of a plan on any device.
-    pub fn find_any(&self, plan: &P) -> Option<&LoggedRun<P, R>> {
-        self.runs().latest(plan)
-    }
-
     /// Appends a finished run and waits until it is on disk.
     pub fn append(&mut self, plan: P, device: &str, result: R) -> Result<()> {
         let version = env!("CARGO_PKG_VERSION").into();
