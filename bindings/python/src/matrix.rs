@@ -9,7 +9,6 @@ use fdime::estimate::{EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, 
 use fdime::{CpuEngine, Error};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
@@ -74,9 +73,6 @@ impl Journal {
         match opened {
             Ok(journal) => Ok(Journal { journal: Mutex::new(Some(journal)) }),
             Err(Error::NotWritable { reason, .. }) => Err(refused(&reason)),
-            Err(Error::Write { source, .. }) if source.kind() == ErrorKind::InvalidData => {
-                Err(refused("it is not a journal; name another file"))
-            }
             Err(error) => Err(exception(error)),
         }
     }

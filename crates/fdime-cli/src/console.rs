@@ -1,6 +1,6 @@
 //! What is printed besides results: notes and errors on stderr, which may be closed or full.
 
-use fdime::printable;
+use crate::printable::printable;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,7 +25,6 @@ pub fn note(text: &str) {
 
 /// Prints lines even if notes are suppressed.
 pub fn complain(text: &str) {
-    let lines: Vec<_> = text.lines().map(printable).collect();
     // There is nowhere left to say that stderr cannot be written.
-    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
 }

@@ -53,7 +53,10 @@ fn own_recipes_run_once_and_resume_after_a_kill() {
     assert!(first.status.success(), "{}", text(&first.stderr));
     // GAN-DIME with two critics, CPC with the one that has all pairs, NJEE with its own; two seeds.
     assert!(text(&first.stderr).contains("8 runs"), "{}", text(&first.stderr));
-    assert!(text(&first.stdout).contains("ok     all-pairs is bounded by ln N: cpc"));
+    assert!(
+        text(&first.stdout)
+            .contains("ok     with the pairing all-pairs, estimates are at most ln N: cpc")
+    );
     let log = at("results/runs.jsonl");
     let whole = std::fs::read_to_string(&log).unwrap();
     assert_eq!(lines(&log).len(), 8);
@@ -73,9 +76,8 @@ fn own_recipes_run_once_and_resume_after_a_kill() {
     std::fs::write(&log, &whole[..whole.len() - 40]).unwrap();
     let again = reproduce(folder.path(), &["own.toml"]);
     assert!(again.status.success());
-    assert!(
-        text(&again.stderr).contains("1 runs") && text(&again.stderr).contains("7 are already")
-    );
+    let message = text(&again.stderr);
+    assert!(message.contains("1 run,") && message.contains("already finished: 7"), "{message}");
     assert_eq!(lines(&at("results/own.csv")), numbers);
     assert_eq!(lines(&log).len(), 8);
     let third = reproduce(folder.path(), &["own.toml"]);
@@ -94,8 +96,11 @@ fn false_claims_and_missing_runs_end_in_failure() {
     std::fs::write(at("own.toml"), false_claim).unwrap();
     let failed = reproduce(folder.path(), &["own.toml"]);
     assert_eq!(failed.status.code(), Some(1));
-    assert!(text(&failed.stdout).contains("FAILED all-pairs is not bounded by ln N: cpc"));
-    assert!(text(&failed.stderr).contains("1 claims do not hold"));
+    assert!(
+        text(&failed.stdout)
+            .contains("FAILED with the pairing all-pairs, estimates exceed ln N: cpc")
+    );
+    assert!(text(&failed.stderr).contains("1 claim does not hold"));
     assert!(at("results/index.html").exists(), "the report is written nevertheless");
 }
 
@@ -118,6 +123,103 @@ fn malformed_recipes_are_refused_with_their_name() {
     assert!(refused("estimators = [\"cpc\"]", "estimators = [\"cpd\"]").contains("cpc"));
     assert!(refused("levels = \"1,2\"", "levels = \"1,x\"").contains("x"));
     assert!(!folder.path().join("results").exists());
+}
+
+#[test]
+fn texts_of_a_recipe_are_shown_as_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "x\"><img src=x onerror=alert(1)>";
+    let title = "\\u001b[2J\\u202e<b>*small*</b>\\nok | fake";
+    let recipe = RECIPE.replace("A small staircase", title).replace("nowhere", "[a](b)");
+    std::fs::write(folder.path().join(format!("{name}.toml")), recipe).unwrap();
+    let output = reproduce(folder.path(), &[&format!("{name}.toml")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(
+        shown.starts_with(&format!("{name}: \\u{{1b}}[2J\\u{{202e}}<b>*small*</b> ok | fake\n")),
+        "{shown}"
+    );
+    let file =
+        |name: &str| std::fs::read_to_string(folder.path().join("results").join(name)).unwrap();
+    let (page, markdown, svg) =
+        (file("index.html"), file("report.md"), file(&format!("{name}.svg")));
+    for text in [&page, &markdown, &svg] {
+        assert!(!text.contains("<img") && !text.contains("<b>*"), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
+    }
+    let address = "x%22%3E%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E.csv";
+    assert!(
+        page.contains(&format!("href=\"{address}\"")) && markdown.contains(&format!("({address})"))
+    );
+    assert!(
+        markdown.contains(r"*\[a\](b).*") && markdown.contains(r"\*small\*&lt;/b&gt; ok \| fake")
+    );
+}
+
+#[test]
+fn names_that_stand_for_another_recipe_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |names: &[&str]| {
+        for name in names.iter().filter(|name| name.ends_with(".toml")) {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, RECIPE).unwrap();
+        }
+        let output = reproduce(folder.path(), names);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(!folder.path().join("results").exists());
+        text(&output.stderr)
+    };
+    let message = refused(&["derangement.toml"]);
+    assert!(message.contains("a built-in recipe has the same name; rename the file"), "{message}");
+    let message = refused(&["a/own.toml", "b/own.toml"]);
+    assert!(message.contains("b/own.toml: another recipe has the same name"), "{message}");
+    let message = refused(&["a\u{1b}[31m.toml"]);
+    assert!(message.contains("a\\u{1b}[31m.toml") && !message.contains('\u{1b}'), "{message}");
+}
+
+#[test]
+fn a_report_on_finished_runs_only_reads_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("own.toml"), RECIPE).unwrap();
+    assert!(reproduce(folder.path(), &["own.toml"]).status.success());
+    let log = at("results/runs.jsonl");
+    let mut content = std::fs::read_to_string(&log).unwrap();
+    content.push_str("damaged\n{\"plan\":{\"kind\"");
+    std::fs::write(&log, &content).unwrap();
+    // Another process is writing to it.
+    let writer = std::fs::File::options().append(true).open(&log).unwrap();
+    writer.lock().unwrap();
+    let report = reproduce(folder.path(), &["own.toml", "--no-run"]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    assert!(text(&report.stderr).contains("line 9 is damaged"), "{}", text(&report.stderr));
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), content);
+    let run = reproduce(folder.path(), &["own.toml"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text(&run.stderr).contains("another process is writing to it"));
+}
+
+#[test]
+fn files_are_checked_first_and_written_even_if_nobody_reads_the_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("own.toml"), RECIPE).unwrap();
+    std::fs::create_dir_all(at("results/index.html")).unwrap();
+    let refused = reproduce(folder.path(), &["own.toml"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("it is a folder"), "{}", text(&refused.stderr));
+    assert!(!at("results/runs.jsonl").exists(), "nothing was run");
+    std::fs::remove_dir(at("results/index.html")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fdime"));
+    command.current_dir(folder.path()).args(["reproduce", "own.toml"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for file in ["own.csv", "own.svg", "report.md", "index.html", "environment.json"] {
+        assert!(at("results").join(file).exists(), "{file}");
+    }
 }
 
 #[test]

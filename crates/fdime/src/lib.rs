@@ -84,7 +84,7 @@ pub use divergence::{CustomDivergence, Divergence};
 pub use engine::{CpuEngine, CudaEngine, Device, DeviceChoice, Engine, Precision, Task};
 pub use error::{Error, Result, nearest_name};
 pub use link::Link;
-pub use message::{Message, Neutral, Parameter, Wording, printable};
+pub use message::{Message, Neutral, Parameter, Wording, counted, printable};
 pub use mutual_information::{IntoColumns, MutualInformation};
 pub use nats::Nats;
 pub use nn::{Activation, AdamPlan};

@@ -179,7 +179,13 @@ impl Wording for Neutral {}
 /// Returns text that can be printed: control characters, which a terminal would obey, and marks that
 /// change the direction of writing become escapes such as `\u{1b}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_mark = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
+    let is_mark = |c: char| match c {
+        // Marks, embeddings, overrides and isolates of direction; separators of lines.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        // XML has no way to write the last two.
+        '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => true,
+        _ => false,
+    };
     let is_unprintable = |c: char| c.is_control() || is_mark(c);
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -288,6 +294,14 @@ impl From<String> for Message {
 impl From<&str> for Message {
     fn from(text: &str) -> Self {
         Message::new().text(text)
+    }
+}
+
+/// Returns a number with its noun, such as "1 row" and "2 rows".
+pub fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
     }
 }
 

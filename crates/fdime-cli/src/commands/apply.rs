@@ -1,8 +1,9 @@
 use super::estimate::amount;
-use super::{Outputs, check_extension, check_outputs, print_json, write_pointwise};
+use super::{print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
+use crate::outputs::{self, Outputs, check_extension};
 use fdime::data::{Reading, load_named};
 use fdime::estimate::{SavedColumn, SavedModel};
 use fdime::parallel::thread_count;
@@ -23,7 +24,8 @@ struct Json {
 
 pub fn run(args: &Apply) -> Outcome {
     check_extension("--pointwise", args.pointwise.as_ref(), &["csv"])?;
-    check_outputs(&[&args.file, &args.model], [args.pointwise.as_ref()])?;
+    let outputs = args.pointwise.as_deref().map(|path| ("--pointwise", path));
+    outputs::check(&[("the table", &args.file), ("the model", &args.model)], outputs.as_slice())?;
     let model = SavedModel::load(&args.model).map_err(|error| match error {
         Error::Read { .. } | Error::Data { .. } => {
             Failure::from(error).with_hint("'fdime estimate --save FILE' saves critics")

@@ -1,14 +1,15 @@
-use super::{Outputs, Watch, check_extension, check_outputs, print_json, write_pointwise};
+use super::{Watch, print_json, write_pointwise};
 use crate::args::Estimate as Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
+use crate::outputs::{self, NamedFile, Outputs, check_extension};
 use crate::report::estimate::render;
 use crate::summary;
 use fdime::data::{PairTable, load_pairs, load_two_files, write_whole};
 use fdime::estimate::{Effort, EstimateReport, Method, SavedModel, estimate};
 use fdime::{CpuEngine, Nats, printable};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub fn run(args: &Arguments) -> Outcome {
@@ -16,10 +17,12 @@ pub fn run(args: &Arguments) -> Outcome {
     plan.order = args.series.order();
     check_extension("--pointwise", args.pointwise.as_ref(), &["csv"])?;
     check_extension("--report", args.report.as_ref(), &["html", "htm"])?;
-    let inputs: Vec<&Path> =
-        [&args.file, &args.x_file, &args.y_file].into_iter().flatten().map(|p| &**p).collect();
-    let outputs = [&args.pointwise, &args.report, &args.save].map(Option::as_ref);
-    check_outputs(&inputs, outputs)?;
+    let inputs =
+        [("the table", &args.file), ("--x-file", &args.x_file), ("--y-file", &args.y_file)];
+    let inputs = given(&inputs);
+    let outputs =
+        [("--pointwise", &args.pointwise), ("--report", &args.report), ("--save", &args.save)];
+    outputs::check(&inputs, &given(&outputs))?;
     if args.save.is_some() && plan.method == Method::Ksg {
         return Err(Failure::Usage("--save: ksg has no critics to save; use auto".into()));
     }
@@ -65,6 +68,11 @@ pub fn run(args: &Arguments) -> Outcome {
     })
 }
 
+/// Returns the files that were given.
+fn given<'a>(files: &[(&'a str, &'a Option<PathBuf>)]) -> Vec<NamedFile<'a>> {
+    files.iter().filter_map(|(name, path)| Some((*name, path.as_deref()?))).collect()
+}
+
 fn load(args: &Arguments) -> fdime::Result<PairTable> {
     let reading = args.reading.options();
     let (x, y) = (args.x.as_deref(), args.y.as_deref());
@@ -75,15 +83,15 @@ fn load(args: &Arguments) -> fdime::Result<PairTable> {
 }
 
 /// Returns the names of files without their folders.
-fn file_names(paths: &[&Path]) -> String {
-    let name = |path: &&Path| match path.to_str() {
+fn file_names(files: &[NamedFile]) -> String {
+    let name = |(_, path): &NamedFile| match path.to_str() {
         Some("-") => "standard input".into(),
         _ => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             printable(&name).into_owned()
         }
     };
-    paths.iter().map(name).collect::<Vec<String>>().join(" and ")
+    files.iter().map(name).collect::<Vec<String>>().join(" and ")
 }
 
 /// Returns an amount of information in bits or in nats.

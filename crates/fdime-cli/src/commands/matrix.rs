@@ -1,12 +1,10 @@
 use super::estimate::amount;
-use super::{
-    Interruptible, Outputs, check_extension, check_outputs, interrupt_flag, print_json,
-    progress_bar,
-};
+use super::{Interruptible, interrupt_flag, print_json, progress_bar};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
+use crate::outputs::{self, Outputs, check_extension};
 use crate::report::{heat_map, shortened};
 use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame, write_whole};
 use fdime::estimate::{
@@ -35,7 +33,9 @@ pub fn run(args: &Matrix) -> Outcome {
     check_extension("--output", Some(&args.output), &["csv", "json"])?;
     check_extension("--svg", args.svg.as_ref(), &["svg"])?;
     let journal_path = journal_path(&args.output);
-    check_outputs(&[&args.file, &journal_path], [Some(&args.output), args.svg.as_ref()])?;
+    let svg = args.svg.as_deref().map(|path| ("--svg", path));
+    let outputs: Vec<_> = [("--output", args.output.as_path())].into_iter().chain(svg).collect();
+    outputs::check(&[("the table", &args.file), ("the journal", &journal_path)], &outputs)?;
     let reading = args.reading.options();
     let mut plan = args.estimation.plan(Effort::Quick);
     plan.order = args.series.order();
@@ -82,6 +82,13 @@ pub fn run(args: &Matrix) -> Outcome {
 fn pairs(args: &Matrix, names: &[String]) -> Result<Vec<(usize, usize)>, Failure> {
     let count = names.len();
     let Some(target) = &args.y else {
+        let pairs = count as u64 * (count as u64 - 1) / 2;
+        if pairs > MAX_PAIRS {
+            return Err(Failure::Usage(format!(
+                "{count} columns are {pairs} pairs, more than {MAX_PAIRS}; choose columns with \
+                 --columns, or one to compare the others with by --y"
+            )));
+        }
         return Ok((0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect());
     };
     let Some(y) = names.iter().position(|name| name == target) else {
@@ -161,6 +168,9 @@ fn groups(
     Ok(groups)
 }
 
+/// The most pairs of a matrix: at a second each, a year on one core.
+const MAX_PAIRS: u64 = 30_000_000;
+
 /// The number of pairs after which the time that is left can be estimated.
 const MIN_TIMED_PAIRS: usize = 20;
 
@@ -239,7 +249,11 @@ fn open_journal(
             path.display()
         )));
     }
-    Ok(MatrixJournal::open_with_heading(path, heading)?)
+    let journal = MatrixJournal::open_with_heading(path, heading)?;
+    if let Some(damage) = journal.entries().damage() {
+        note(&format!("note: {}: {damage}", path.display()));
+    }
+    Ok(journal)
 }
 
 fn write_output(path: &Path, report: &Report) -> Outcome {

@@ -16,13 +16,13 @@ pub mod suite;
 use crate::args::{Estimation, Notation, Reading, Series};
 use crate::console::{is_quiet, note};
 use crate::failure::{Failure, Outcome};
-use fdime::data::{self, TextFormat, check_writable, write_whole};
+use fdime::data::{self, TextFormat, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, Progress, RowOrder};
 use fdime::{Activation, DeviceChoice, Engine, Precision};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -166,74 +166,6 @@ impl Series {
             Some(None) => RowOrder::AutomaticSeries,
             Some(Some(gap)) => RowOrder::Series { gap },
         }
-    }
-}
-
-/// Returns an error if an output cannot be written, or is the same file as an input or another
-/// output.
-fn check_outputs<'a>(
-    inputs: &[&Path],
-    outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,
-) -> Result<(), Failure> {
-    let mut taken: Vec<PathBuf> = inputs.iter().map(|path| resolved(path)).collect();
-    for path in outputs.into_iter().flatten() {
-        check_writable(path).map_err(|error| Failure::Usage(error.to_string()))?;
-        let special = path.exists() && !path.is_file();
-        if !special && taken.contains(&resolved(path)) {
-            let message = "it is an input, or another output; name another file";
-            return Err(Failure::Usage(format!("{}: {message}", path.display())));
-        }
-        taken.push(resolved(path));
-    }
-    Ok(())
-}
-
-/// Returns a path by which equal files can be recognised, also files that do not exist yet.
-fn resolved(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| match (path.parent(), path.file_name()) {
-        (Some(folder), Some(name)) => {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            folder.canonicalize().unwrap_or_else(|_| folder.into()).join(name)
-        }
-        _ => path.into(),
-    })
-}
-
-/// Returns an error unless the name of an output ends in one of these extensions. Pipes and devices
-/// can have any name.
-fn check_extension(flag: &str, path: Option<&PathBuf>, extensions: &[&str]) -> Outcome {
-    let Some(path) = path.filter(|path| !path.exists() || path.is_file()) else { return Ok(()) };
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    if extensions.iter().any(|known| extension.eq_ignore_ascii_case(known)) {
-        return Ok(());
-    }
-    let known: Vec<String> = extensions.iter().map(|known| format!(".{known}")).collect();
-    let (path, known) = (path.display(), known.join(" or "));
-    Err(Failure::Usage(format!("{flag} {path}: the name must end in {known}")))
-}
-
-/// Outputs that are written before results are printed. If one fails, the others are still written
-/// and the results still printed.
-#[derive(Default)]
-struct Outputs {
-    failure: Option<Failure>,
-}
-
-impl Outputs {
-    fn write(&mut self, path: Option<&PathBuf>, write: impl FnOnce(&Path) -> Outcome) {
-        let Some(path) = path else { return };
-        match write(path) {
-            Ok(()) => note(&format!("wrote {}", path.display())),
-            Err(failure) => {
-                self.failure.get_or_insert(failure);
-            }
-        }
-    }
-
-    /// Prints results; returns the failure of an output, if there was one.
-    fn finish(self, print: impl FnOnce() -> Outcome) -> Outcome {
-        let printed = print();
-        self.failure.map_or(printed, Err)
     }
 }
 

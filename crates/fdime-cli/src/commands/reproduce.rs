@@ -1,14 +1,18 @@
 use super::engine;
 use crate::args::Reproduce;
+use crate::console::note;
 use crate::failure::{Failure, Outcome};
+use crate::outputs::{self, NamedFile};
+use crate::printable::printable;
 use crate::report::shortened;
 use crate::reproduce::cost::{Cost, PendingJob};
 use crate::reproduce::image_sets::{self, ImageSets};
-use crate::reproduce::jobs::{Job, Log};
-use crate::reproduce::publish::{Report, ReportedRecipe, Section};
-use crate::reproduce::recipe::Recipe;
+use crate::reproduce::jobs::{FinishedJobs, Job, Log};
+use crate::reproduce::publish::{self, Report, ReportedRecipe, Section};
+use crate::reproduce::recipe::{Recipe, is_file};
 use crate::reproduce::runner::Runner;
-use fdime::Activation;
+use fdime::{Activation, counted};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -24,17 +28,54 @@ pub fn run(args: &Reproduce) -> Outcome {
     let jobs: Vec<Vec<Job>> = recipes.iter().map(Recipe::jobs).collect::<Result<_, _>>()?;
     let default = if args.quick { "results-quick" } else { "results" };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(default));
-    let mut log = open_log(&folder)?;
-    let mut errors = Vec::new();
-    if !args.no_run {
-        (log, errors) = run_pending(args, jobs.iter().flatten(), &images, log)?;
-    }
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::Usage(format!("--out {}: {error}", folder.display())))?;
+    check_files(args, &folder, &recipes)?;
+    let path = folder.join(LOG);
+    let (log, read);
+    let (finished, errors) = if args.no_run {
+        read = FinishedJobs::read(&path).map_err(log_failure)?;
+        note_damage(&path, &read);
+        (&read, Vec::new())
+    } else {
+        let opened = Log::open(&path).map_err(log_failure)?;
+        note_damage(&path, opened.runs());
+        let errors;
+        (log, errors) = run_pending(args, jobs.iter().flatten(), &images, opened)?;
+        (log.runs(), errors)
+    };
     let recipes = ReportedRecipe::collect(recipes, args.quick)?;
-    let report = Report::new(&recipes, &log, args.quick)?;
-    print_verdicts(&report, args.verbose)?;
+    let report = Report::new(&recipes, finished, args.quick)?;
+    // Files come first: whoever reads the output may close it at any time.
     report.write(&folder)?;
-    writeln!(std::io::stdout(), "wrote {}", folder.join("index.html").display())?;
-    conclude(&report, &errors)
+    let page = folder.join(publish::PAGE);
+    let text = format!("{}wrote {}\n", verdicts(&report, args.verbose), page.display());
+    let printed = std::io::stdout().write_all(printable(&text).as_bytes());
+    conclude(&report, &errors).and(printed.map_err(Failure::from))
+}
+
+/// The file of finished jobs within the folder of results.
+const LOG: &str = "runs.jsonl";
+
+fn log_failure(error: fdime::Error) -> Failure {
+    Failure::Usage(format!("--out: {error}"))
+}
+
+fn note_damage(path: &Path, finished: &FinishedJobs) {
+    if let Some(damage) = finished.damage() {
+        note(&format!("note: {}: {damage}", path.display()));
+    }
+}
+
+/// Checks the names of files before any work is done.
+fn check_files(args: &Reproduce, folder: &Path, recipes: &[Recipe]) -> Outcome {
+    let log = folder.join(LOG);
+    let own = args.names.iter().filter(|name| is_file(name));
+    let mut inputs: Vec<NamedFile> = own.map(|name| ("a recipe", Path::new(name))).collect();
+    inputs.push(("finished runs", &log));
+    let files = publish::files(folder, recipes);
+    let outputs: Vec<NamedFile> = files.iter().map(|path| ("--out", path.as_path())).collect();
+    outputs::check(&inputs, &outputs)
 }
 
 /// Prints names, titles and the number of runs of the built-in recipes.
@@ -48,24 +89,19 @@ fn list(quick: bool) -> Outcome {
 }
 
 /// Loads the images of the recipes. A recipe whose images cannot be found is skipped with a message
-/// unless it was requested by name.
+/// if `all` stands for it, and refused if it was requested itself.
 fn load_images(args: &Reproduce, recipes: &mut Vec<Recipe>, images: &mut ImageSets) -> Outcome {
     for recipe in std::mem::take(recipes) {
+        let built_in = Recipe::built_in().any(|name| name == recipe.name);
         match image_sets::load(&recipe, args.images.as_deref(), images)? {
             None => recipes.push(recipe),
-            Some(reason) if args.names.contains(&recipe.name) => {
+            Some(reason) if !built_in || args.names.contains(&recipe.name) => {
                 return Err(Failure::Usage(format!("{}: {reason}", recipe.name)));
             }
-            Some(reason) => eprintln!("SKIPPED: {}: {reason}", recipe.name),
+            Some(reason) => note(&format!("SKIPPED: {}: {}", recipe.name, reason)),
         }
     }
     Ok(())
-}
-
-fn open_log(folder: &Path) -> Result<Log, Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::Usage(format!("--out {}: {error}", folder.display())))?;
-    Log::open(&folder.join("runs.jsonl")).map_err(|error| Failure::Usage(format!("--out: {error}")))
 }
 
 /// Runs the jobs that the log does not hold. Returns the log and the errors of single jobs.
@@ -75,38 +111,43 @@ fn run_pending<'a>(
     images: &ImageSets,
     log: Log,
 ) -> Result<(Log, Vec<String>), Failure> {
-    let (pending, finished) = PendingJob::find(jobs, &log)?;
+    let (pending, finished) = PendingJob::find(jobs, log.runs())?;
     if pending.is_empty() {
         return Ok((log, Vec::new()));
     }
     let engine = engine(args.device, args.precision, args.threads, Activation::Relu)?;
-    let cost = Cost::estimate(&pending, &*engine)?;
+    let cost = Cost::estimate(&pending, &*engine, images)?;
     match finished {
-        0 => eprintln!("{cost}"),
-        finished => eprintln!("{cost}; {finished} are already in the log"),
+        0 => note(&format!("{cost}")),
+        finished => note(&format!("{cost}; already finished: {finished}")),
     }
     Runner { engine: &*engine, images }.run(&pending, log)
 }
 
-fn print_verdicts(report: &Report, verbose: bool) -> Outcome {
-    let mut stdout = std::io::stdout().lock();
+/// Returns the claims of the requested recipes, and whether they hold.
+fn verdicts(report: &Report, verbose: bool) -> String {
+    let mut text = String::new();
     for Section { recipe, results, verdicts, .. } in report.requested() {
-        writeln!(stdout, "{}: {}", recipe.name, recipe.title)?;
-        if results.missing > 0 {
-            writeln!(stdout, "  {} runs are missing, so no claim is checked", results.missing)?;
+        let _ = writeln!(text, "{}: {}", recipe.name, recipe.title);
+        match results.missing {
+            0 => {}
+            1 => text += "  1 run is missing, so no claim is checked\n",
+            runs => {
+                let _ = writeln!(text, "  {runs} runs are missing, so no claim is checked");
+            }
         }
         if results.diverged > 0 {
-            writeln!(stdout, "  {} runs diverged", results.diverged)?;
+            let _ = writeln!(text, "  {} diverged", counted(results.diverged, "run"));
         }
         for verdict in verdicts {
             let sign = if verdict.passed { "ok    " } else { "FAILED" };
-            writeln!(stdout, "  {sign} {}", verdict.text)?;
+            let _ = writeln!(text, "  {sign} {}", verdict.text);
             if !verdict.passed || verbose {
-                writeln!(stdout, "         {}", verdict.detail)?;
+                let _ = writeln!(text, "         {}", verdict.detail);
             }
         }
     }
-    Ok(())
+    text
 }
 
 /// Returns an error if a job failed, a claim does not hold or runs of a requested recipe are
@@ -118,9 +159,13 @@ fn conclude(report: &Report, errors: &[String]) -> Outcome {
     if !errors.is_empty() {
         Err(Failure::Run(errors.join("; ")))
     } else if failed > 0 {
-        Err(Failure::Run(format!("{failed} claims do not hold")))
+        Err(Failure::Run(match failed {
+            1 => "1 claim does not hold".into(),
+            failed => format!("{failed} claims do not hold"),
+        }))
     } else if unfinished > 0 {
-        Err(Failure::Run(format!("{unfinished} recipes have missing runs")))
+        let recipes = counted(unfinished, "recipe");
+        Err(Failure::Run(format!("runs of {recipes} are missing; run them without --no-run")))
     } else {
         Ok(())
     }

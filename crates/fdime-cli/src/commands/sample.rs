@@ -1,5 +1,6 @@
 use super::progress_bar;
 use crate::args::Sample;
+use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
 use fdime::data::{Table, check_writable, write_csv, write_npy, write_npz};
@@ -58,7 +59,11 @@ pub fn run(args: &Sample) -> Outcome {
     }
     bar.finish_and_clear();
     let mi = scenario.mutual_information();
-    eprintln!("wrote {} rows of {x_dim} + {y_dim} columns to {}", args.rows, args.output.display());
+    note(&format!(
+        "wrote {} rows of {x_dim} + {y_dim} columns to {}",
+        args.rows,
+        args.output.display()
+    ));
     writeln!(std::io::stdout(), "true MI: {:.6} nats ({:.6} bits)", mi.0, mi.bits())?;
     Ok(())
 }

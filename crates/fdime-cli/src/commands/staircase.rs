@@ -1,13 +1,15 @@
 use super::{engine, interrupt_flag, print_json, progress_bar};
 use crate::args::Staircase;
+use crate::console::{complain, note};
 use crate::failure::{Failure, Outcome};
+use crate::outputs;
 use crate::report::staircase::{Curve, Line, POINTS, Panel, render};
 use crate::values::CommaSeparated;
-use fdime::data::{check_writable, write_whole};
+use fdime::data::write_whole;
 use fdime::train::{Outcome as Training, RunLog, StaircaseOptions, StaircasePlan};
 use fdime::{
     AnyEstimator, Device, Ending, Engine, Estimator, LevelSummary, Link, Observer, Readout,
-    RunPlan, RunsSummary, StepRecord, Trace, summarise_runs,
+    RunPlan, RunsSummary, StepRecord, Trace, counted, summarise_runs,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -20,37 +22,47 @@ use std::time::Instant;
 
 pub fn run(args: &Staircase) -> Outcome {
     let plan = plan(args)?;
-    if let Some(path) = &args.svg {
-        check_writable(path)?;
-    }
+    check_files(args)?;
     for estimator in &plan.estimators {
         if let Some(notice) = estimator.critic().and_then(Estimator::notice) {
-            eprintln!("note: {estimator}: {notice}");
+            note(&format!("note: {estimator}: {notice}"));
         }
     }
     let engine = engine(args.device, args.precision, args.threads, plan.critic.activation)?;
     let runs = plan.run_plans();
     let device = devices(&runs, &*engine)?;
-    let log = args.log.as_deref().map(RunLog::open).transpose();
-    let log = log.map_err(|error| Failure::Usage(format!("--log: {error}")))?;
+    let log = args.log.as_deref().map(open_log).transpose()?;
     let start = Instant::now();
     let (traces, log_error) = execute(&runs, &*engine, log)?;
     let report = Report::new(plan, &runs, &traces, start.elapsed().as_secs_f64(), device);
     report.warn();
-    if args.json {
-        print_json(&report)?;
-    } else {
-        report.print_table()?;
-    }
+    // Files come first: whoever reads the output may close it at any time.
     if let Some(path) = &args.svg {
         let svg = plot(&report.plan, &traces);
         write_whole(path, |file| file.write_all(svg.as_bytes()))?;
-        eprintln!("wrote {}", path.display());
+        note(&format!("wrote {}", path.display()));
     }
+    let printed = if args.json { print_json(&report) } else { report.print_table() };
     if report.results.is_empty() {
         return Err(Failure::Run("no run finished its first level".into()));
     }
-    log_error.map_or(Ok(()), |error| Err(error.into()))
+    log_error.map_or(printed, |error| Err(error.into()))
+}
+
+/// Checks the names of files before any work is done.
+fn check_files(args: &Staircase) -> Outcome {
+    let plan = args.plan.as_deref().map(|path| ("--plan", path));
+    let outputs = [("--svg", &args.svg), ("--log", &args.log)];
+    let outputs = outputs.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
+    outputs::check(plan.as_slice(), &outputs.collect::<Vec<_>>())
+}
+
+fn open_log(path: &Path) -> Result<TraceLog, Failure> {
+    let log = TraceLog::open(path).map_err(|error| Failure::Usage(format!("--log: {error}")))?;
+    if let Some(damage) = log.runs().damage() {
+        note(&format!("note: {}: {damage}", path.display()));
+    }
+    Ok(log)
 }
 
 /// Returns the settings of the plan file, or the defaults, overridden by the flags.
@@ -207,11 +219,11 @@ impl Report {
     /// Prints a warning for each run that diverged.
     fn warn(&self) {
         for FailedRun { identity, seed, iteration, .. } in &self.failures {
-            eprintln!(
+            note(&format!(
                 "warning: {} (seed {seed}) diverged at iteration {iteration}: \
                  its objective or estimate is no longer finite",
                 identity.estimator
-            );
+            ));
         }
     }
 
@@ -248,10 +260,10 @@ impl Report {
     fn settings(&self) -> String {
         let StaircasePlan { schedule, runs, last, seed, .. } = &self.plan;
         format!(
-            "last {} of {} iterations at each level; {runs} run{}, seed {seed}; MI in nats; {:.1} s",
+            "last {} of {} at each level; {}, seed {seed}; MI in nats; {:.1} s",
             schedule.iterations.min(*last),
-            schedule.iterations,
-            if *runs == 1 { "" } else { "s" },
+            counted(schedule.iterations, "iteration"),
+            counted(*runs, "run"),
             self.seconds,
         )
     }
@@ -345,7 +357,7 @@ impl Observer for RunObserver {
         if let Err(error) = appended
             && log.error.is_none()
         {
-            eprintln!("warning: {error}; the results are shown, but are not in the log");
+            complain(&format!("warning: {error}; this result is shown, but it is not in the log"));
             log.error = Some(error);
         }
     }
@@ -364,7 +376,7 @@ fn execute(
     let mut traces: Vec<Option<Trace>> = plans.iter().map(logged).collect();
     let known = traces.iter().flatten().count();
     if known > 0 {
-        eprintln!("{known} of {} runs are already in the log", plans.len());
+        note(&format!("{known} of {} runs are already in the log", plans.len()));
     }
     let open = plans.iter().zip(&traces).filter(|(_, trace)| trace.is_none());
     let open: Vec<RunPlan> = open.map(|(plan, _)| plan.clone()).collect();

@@ -5,7 +5,7 @@ use crate::flags::Flags;
 use fdime::data::glob_matches;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
 use fdime::random::{Purpose, stream};
-use fdime::{CpuEngine, Parameter, SuiteTask, suite_named};
+use fdime::{CpuEngine, Parameter, SuiteTask, counted, suite_named};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
@@ -144,14 +144,14 @@ pub fn run(args: &Suite) -> Outcome {
     }
     writeln!(
         out,
-        "\n{} of {} solved (within a factor of 1.5), mean absolute error {:.4} nats,\n\
-         interval coverage {:.0}%, slowest task {:.1} s, {:.0} s in all",
+        "\n{} of {} solved (within a factor of 1.5); mean absolute error {:.4} nats;\n\
+         {:.0}% of the intervals contain the true value; {:.0} s in total, slowest {:.1} s",
         summary.solved,
-        summary.tasks,
+        counted(summary.tasks, "task"),
         summary.mean_absolute_error,
         100.0 * summary.interval_coverage,
-        summary.slowest_seconds,
-        summary.seconds
+        summary.seconds,
+        summary.slowest_seconds
     )?;
     Ok(())
 }

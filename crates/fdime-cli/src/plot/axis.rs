@@ -68,6 +68,21 @@ impl Axis {
         !matches!(self.kind, Kind::Categories(_))
     }
 
+    /// Returns the width of the longest name of a category; 0 for numbers.
+    pub fn label_width(&self) -> f64 {
+        let Kind::Categories(labels) = &self.kind else { return 0.0 };
+        let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        6.4 * longest as f64
+    }
+
+    /// Returns whether the names of categories fit next to each other along this length.
+    pub fn labels_fit(&self, length: f64) -> bool {
+        match &self.kind {
+            Kind::Categories(labels) => labels.len() as f64 * (self.label_width() + 8.0) <= length,
+            _ => true,
+        }
+    }
+
     /// Returns the position of a value, from 0 at the low end to 1 at the high end. Values outside
     /// the range are at its ends, and values without a position at the low end.
     pub fn share(&self, value: f64) -> f64 {

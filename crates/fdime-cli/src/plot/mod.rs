@@ -14,7 +14,8 @@ pub use legend::Key;
 pub use panel::{Margins, Panel};
 pub use style::{Dash, Gradient, Ink, Stroke, stylesheet};
 
-use maud::{Markup, html};
+use crate::printable::printable;
+use maud::{Markup, PreEscaped, html};
 
 /// The space between panels and around them.
 const GAP: f64 = 14.0;
@@ -57,20 +58,26 @@ impl Figure {
                 }
             }
         };
-        svg.into_string() + "\n"
+        well_formed(svg).into_string() + "\n"
     }
+}
+
+/// Returns the markup without characters that XML does not allow. Every figure goes through here;
+/// what is markup in a text is escaped before.
+fn well_formed(svg: Markup) -> Markup {
+    PreEscaped(printable(&svg.into_string()))
 }
 
 /// Returns a panel under a legend as part of an HTML page that includes the [`stylesheet`]. A
 /// screen reader reads out the label.
 pub fn inline(panel: &Panel, legend: &[Key], label: &str, (width, height): (f64, f64)) -> Markup {
     let (legend, top) = legend::draw(legend, (panel.margins.left, 8.0), width);
-    html! {
+    well_formed(html! {
         svg viewBox={ "0 0 " (width) " " (height + top) } role="img" aria-label=(label) {
             (legend)
             (panel.draw((0.0, top), (width, height)))
         }
-    }
+    })
 }
 
 /// Returns a coordinate with the precision of a tenth of a pixel.
@@ -84,6 +91,22 @@ pub fn shortened(text: &str, max_length: usize) -> String {
         return text.to_string();
     }
     text.chars().take(max_length - 1).chain(['…']).collect()
+}
+
+/// Returns labels of places along an axis of this length: cut where they are long, and only every
+/// k-th of them where places are narrow. The others are empty.
+pub fn place_labels<'a>(
+    names: impl ExactSizeIterator<Item = &'a str>,
+    length: f64,
+    max_length: usize,
+) -> Vec<String> {
+    const LABEL_HEIGHT: f64 = 11.0;
+    let every = (LABEL_HEIGHT * names.len() as f64 / length).ceil().max(1.0) as usize;
+    let label = |(index, name): (usize, &str)| match index % every {
+        0 => shortened(name, max_length),
+        _ => String::new(),
+    };
+    names.enumerate().map(label).collect()
 }
 
 #[cfg(test)]
@@ -137,5 +160,55 @@ mod tests {
     #[test]
     fn long_text_is_shortened() {
         assert_eq!((shortened("abcd", 4), shortened("abcde", 4)), ("abcd".into(), "abc…".into()));
+    }
+
+    /// Panics if the text is not well-formed XML, as far as figures use it: elements with quoted
+    /// attributes, the references of escaped characters, and the characters that XML allows.
+    fn check_xml(text: &str) {
+        let allowed =
+            |c: char| matches!(c, '\n' | '\t') || (' '..'\u{fffe}').contains(&c) || c > '\u{ffff}';
+        assert!(text.chars().all(allowed), "{text:?}");
+        for part in text.split('&').skip(1) {
+            let known = ["lt;", "gt;", "amp;", "quot;"].iter().any(|name| part.starts_with(name));
+            assert!(known, "&{part}");
+        }
+        let mut open: Vec<&str> = Vec::new();
+        let mut rest = text;
+        while let Some(start) = rest.find('<') {
+            let tag = &rest[start + 1..];
+            let mut quoted = false;
+            let end = tag.find(|c| {
+                quoted ^= c == '"';
+                assert!(c != '<', "{tag}");
+                c == '>' && !quoted
+            });
+            let (tag, after) = tag.split_at(end.expect("a tag ends"));
+            match tag.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop(), Some(name)),
+                None => open.push(tag.split(' ').next().unwrap()),
+            }
+            rest = &after[1..];
+        }
+        assert!(open.is_empty(), "{open:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn figures_are_well_formed_whatever_names_contain(
+            name in proptest::collection::vec(proptest::prelude::any::<char>(), 0..12),
+            bad in "[\u{0}-\u{9f}\u{202a}-\u{202e}\u{2066}-\u{2069}\u{fffe}\u{ffff}<>&\"']{0,8}",
+        ) {
+            let name = name.into_iter().collect::<String>() + &bad;
+            let axis = || Axis::categories(&name, vec![name.clone(), shortened(&name, 3)]);
+            let mut panel = Panel::new(&name, axis(), axis());
+            let dot = Dot { hint: Some(name.clone()), ..Dot::new(0.0, 1.0) };
+            panel.add(Some(&name), Points { radius: 2.0, ink: Ink::Muted, dots: vec![dot] });
+            panel.add(None, Rule::vertical(Stroke::solid(Ink::Truth), 0.5, &name));
+            let key = || vec![Key::new(Stroke::solid(Ink::Truth), &name)];
+            check_xml(&inline(&panel, &key(), &name, (300.0, 200.0)).into_string());
+            let panels = vec![panel];
+            let figure = Figure { title: name.clone(), legend: key(), panel_size: (300.0, 200.0), panels };
+            check_xml(&figure.to_svg());
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::flags::FLAGS;
 use crate::plot::marks::{Bars, Dot, Line, Points, Rule};
-use crate::plot::{self, Axis, Dash, Gradient, Ink, Key, Margins, Panel, Stroke};
-use fdime::Nats;
+use crate::plot::{self, Axis, Dash, Gradient, Ink, Key, Margins, Panel, Stroke, place_labels};
+use crate::printable::printable;
 use fdime::data::{Column, Values};
 use fdime::estimate::{Estimate, EstimateReport, Reliability, format_p_value};
 use fdime::train::CurvePoint;
+use fdime::{Nats, counted};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The maximum number of rows that are drawn.
@@ -64,7 +65,7 @@ pub fn render(title: &str, report: &EstimateReport) -> String {
             }
         }
     };
-    page.into_string()
+    printable(&page.into_string())
 }
 
 fn figures(report: &EstimateReport) -> Markup {
@@ -102,33 +103,46 @@ fn card(title: &str, body: Markup) -> Markup {
     html! { section.card { h2 { (title) } (body) } }
 }
 
+/// The width of figures, and the height of the area that marks are drawn in.
+const WIDTH: f64 = 460.0;
+const AREA_HEIGHT: f64 = 208.0;
+const MARGINS: Margins = Margins { left: 52.0, right: 12.0, top: 12.0, bottom: 40.0 };
+
+fn panel(x: Axis, y: Axis) -> Panel {
+    let mut panel = Panel::new("", x, y);
+    panel.margins = MARGINS;
+    panel
+}
+
 /// Returns a panel as a figure of the page; a screen reader reads out the label.
-fn figure(label: &str, legend: &[Key], mut panel: Panel) -> Markup {
-    panel.margins = Margins { left: 52.0, right: 12.0, top: 12.0, bottom: 40.0 };
-    html! { figure { (plot::inline(&panel, legend, label, (460.0, 260.0))) } }
+fn figure(label: &str, legend: &[Key], panel: &Panel) -> Markup {
+    let height = AREA_HEIGHT + panel.margins.top + panel.margins.bottom;
+    html! { figure { (plot::inline(panel, legend, label, (WIDTH, height))) } }
 }
 
 fn headline(report: &EstimateReport) -> Markup {
     let Estimate { mi, interval: (low, high), .. } = report.estimate;
     let dropped = match report.table.n_dropped {
         0 => String::new(),
-        dropped => format!(", {dropped} dropped because of missing values"),
+        dropped => format!(" ({} with missing values left out)", counted(dropped, "row")),
     };
     let both = |nats: &Nats| format!("{:.3} nats ({:.3} bits)", nats.0, nats.bits());
     html! {
         p.number { (format!("{:.3} nats", mi.0)) }
         p { (format!("{:.3} bits; 95% interval {} to {}", mi.bits(), both(low), both(high))) }
         p { (report.dependence(false)) }
-        p.soft { (report.table.kept.len()) " rows" (dropped) "; estimator " (report.method()) }
+        p.soft {
+            (counted(report.table.kept.len(), "row")) (dropped) "; estimator " (report.method())
+        }
     }
 }
 
 fn verdict(estimate: &Estimate) -> Markup {
     let verdict = &estimate.verdict;
     let meaning = match verdict.reliability {
-        Reliability::Good => "no warnings",
-        Reliability::Fair => "usable, with these warnings",
-        Reliability::Doubtful => "do not rely on it",
+        Reliability::Good => "no problems found",
+        Reliability::Fair => "usable, but read the warnings",
+        Reliability::Doubtful => "do not rely on this estimate",
     };
     let reliability = verdict.reliability.to_string();
     html! {
@@ -148,7 +162,7 @@ fn histogram(values: &[f64], bins: usize, (low, high): (f64, f64), names: (&str,
     let x = Axis::linear(names.0, (low - margin, high + margin));
     let bars = Bars::histogram(values, bins, x.range());
     let y = Axis::linear(names.1, (0.0, 1.18 * bars.max().max(1.0)));
-    let mut panel = Panel::new("", x, y);
+    let mut panel = panel(x, y);
     panel.add(None, bars);
     panel
 }
@@ -169,7 +183,7 @@ fn pointwise(estimate: &Estimate) -> Markup {
             @if !estimate.models.is_empty() { ", by a critic that was trained without it" }
             (format!("; {share:.0}% are negative."))
         }
-        (figure("histogram of pointwise information", &[], panel))
+        (figure("histogram of pointwise information", &[], &panel))
     }
 }
 
@@ -183,7 +197,7 @@ fn independence_test(estimate: &Estimate) -> Markup {
             "Mean log ratio of " (test.null.len()) " random pairings of x and y, and of the data: \
              p = " (format_p_value(test.p_value)) "."
         }
-        (figure("null distribution", &[], panel))
+        (figure("null distribution", &[], &panel))
     }
 }
 
@@ -201,7 +215,7 @@ fn learning_curves(estimate: &Estimate) -> Markup {
     let steps = points().map(|point| point.step).max().unwrap_or(1) as f64;
     let values = points().flat_map(|point| [training_value(point), point.validation]);
     let y = Axis::fitted("objective", values, false);
-    let mut panel = Panel::new("", Axis::linear("training steps", (0.0, steps)), y);
+    let mut panel = panel(Axis::linear("training steps", (0.0, steps)), y);
     let (training, validation) = (Stroke::solid(Ink::Muted), Stroke::solid(Ink::Series(0)));
     let line = |stroke, curve: &[CurvePoint], value: fn(&CurvePoint) -> f64| {
         let points = curve.iter().map(|point| (point.step as f64, value(point))).collect();
@@ -214,10 +228,10 @@ fn learning_curves(estimate: &Estimate) -> Markup {
     let legend = [Key::new(training, "training"), Key::new(validation, "validation")];
     html! {
         p.soft {
-            "Two lines for each critic. Its weights are those of the step with the highest validation \
-             objective."
+            "Two lines for each critic, whose parameters are those of the step with the highest \
+             validation objective."
         }
-        (figure("learning curves", &legend, panel))
+        (figure("learning curves", &legend, &panel))
     }
 }
 
@@ -249,16 +263,13 @@ fn folds(estimate: &Estimate) -> Markup {
 fn comparison(estimate: &Estimate) -> Markup {
     let methods = [
         ("this estimate", Some(estimate.mi.0)),
-        (
-            "normalised lower bound of the same critics",
-            estimate.separate_lower_bound().map(|mi| mi.0),
-        ),
+        ("lower bound from the same critics", estimate.separate_lower_bound().map(|mi| mi.0)),
         ("Gaussian copula", estimate.baselines.gaussian_copula_nats),
         ("KSG, nearest neighbours", estimate.baselines.ksg_nats),
     ];
     html! {
         table {
-            tr { th { "readout or method" } th.n { "nats" } }
+            tr { th { "method" } th.n { "nats" } }
             @for (name, value) in methods {
                 @if let Some(value) = value {
                     tr { td { (name) } td.n { (format!("{value:.3}")) } }
@@ -267,10 +278,10 @@ fn comparison(estimate: &Estimate) -> Markup {
         }
         @if !estimate.race.is_empty() {
             p.next {
-                "Recipes compared by their lower bound on validation rows (higher is better):"
+                "Candidates, compared by their lower bound on validation rows (higher is better):"
             }
             table {
-                tr { th { "recipe" } th.n { "nats" } th {} }
+                tr { th { "critic" } th.n { "nats" } th {} }
                 @for entry in &estimate.race {
                     tr {
                         td { (entry.recipe) } td.n { (format!("{:.4}", entry.validation)) }
@@ -282,23 +293,99 @@ fn comparison(estimate: &Estimate) -> Markup {
     }
 }
 
-/// Returns the coordinate of a row; categories are spread around their code.
-fn coordinate(column: &Column, row: usize) -> f64 {
-    match &column.values {
-        Values::Continuous(values) => values[row],
-        Values::Discrete { codes, .. } => {
-            let spread = (row as f64 * 0.618_033_988_75).fract() - 0.5;
-            f64::from(codes[row]) + 0.5 * spread
+/// A column of the scatter plot.
+#[derive(Clone, Copy)]
+enum Side {
+    X,
+    Y,
+}
+
+/// A column and the coordinates of its rows.
+struct Coordinates<'a> {
+    column: &'a Column,
+    side: Side,
+    /// The place of each category on the axis; empty for numbers.
+    places: Vec<usize>,
+}
+
+impl<'a> Coordinates<'a> {
+    fn new(column: &'a Column, side: Side) -> Self {
+        let places = match &column.values {
+            Values::Continuous(_) => Vec::new(),
+            Values::Discrete { labels, .. } => {
+                let mut places = vec![0; labels.len()];
+                for (place, label) in sorted_labels(labels).into_iter().enumerate() {
+                    places[label] = place;
+                }
+                places
+            }
+        };
+        Coordinates { column, side, places }
+    }
+
+    /// Returns the coordinate of a row; rows of a category are spread around its place.
+    fn of(&self, row: usize) -> f64 {
+        match &self.column.values {
+            Values::Continuous(values) => values[row],
+            Values::Discrete { codes, .. } => {
+                let place = self.places.get(codes[row] as usize).map_or(f64::NAN, |p| *p as f64);
+                place + 0.6 * jitter(row, self.side)
+            }
+        }
+    }
+
+    /// Returns the axis of these rows, which will have this length.
+    fn axis(&self, rows: &[usize], length: f64) -> Axis {
+        let name = &self.column.name;
+        match &self.column.values {
+            Values::Continuous(_) => {
+                let mut values: Vec<f64> = rows.iter().map(|&row| self.of(row)).collect();
+                values.sort_by(f64::total_cmp);
+                // A few extreme values must not squeeze all others into a corner.
+                let (low, high) = central_range(&values, 0.005);
+                Axis::fitted(name, [low, high], false)
+            }
+            Values::Discrete { labels, .. } => {
+                let names = sorted_labels(labels).into_iter().map(|label| labels[label].as_str());
+                Axis::categories(name, place_labels(names, length, MAX_LABEL))
+            }
         }
     }
 }
 
+/// The length of the longest name of a category on an axis, in characters.
+const MAX_LABEL: usize = 14;
+
+/// Returns the indices of labels in their order: numbers by value, other labels by text.
+fn sorted_labels(labels: &[String]) -> Vec<usize> {
+    let numbers: Vec<Option<f64>> = labels.iter().map(|label| label.parse().ok()).collect();
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_by(|&a, &b| match (numbers[a], numbers[b]) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (Some(_), None) => std::cmp::Ordering::Less,
+        (None, Some(_)) => std::cmp::Ordering::Greater,
+        (None, None) => labels[a].cmp(&labels[b]),
+    });
+    order
+}
+
+/// Returns a number between -1/2 and 1/2 that looks random. Those of the two sides are
+/// independent, or points would lie on diagonals.
+fn jitter(row: usize, side: Side) -> f64 {
+    // The output function of SplitMix64.
+    let mut bits = (2 * row as u64 + side as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    bits as f64 / u64::MAX as f64 - 0.5
+}
+
 /// Returns the correlation of the ranks of two columns over some rows.
-fn rank_correlation(left: &Column, right: &Column, rows: &[usize]) -> f64 {
-    let ranks = |column: &Column| -> Vec<f64> {
+fn rank_correlation(left: &Coordinates, right: &Coordinates, rows: &[usize]) -> f64 {
+    let ranks = |coordinates: &Coordinates| -> Vec<f64> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
-        let key = |index: usize| coordinate(column, rows[index]);
-        order.sort_by(|&a, &b| key(a).total_cmp(&key(b)));
+        let keys: Vec<f64> = rows.iter().map(|&row| coordinates.of(row)).collect();
+        order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
         let mut ranks = vec![0.0; rows.len()];
         for (rank, index) in order.into_iter().enumerate() {
             ranks[index] = rank as f64 - (rows.len() as f64 - 1.0) / 2.0;
@@ -314,14 +401,17 @@ fn rank_correlation(left: &Column, right: &Column, rows: &[usize]) -> f64 {
 fn most_correlated<'a>(
     report: &EstimateReport<'a>,
     rows: &[usize],
-) -> Option<(&'a Column, &'a Column)> {
-    let table = report.table;
-    let sides = table.x.iter().take(MAX_COLUMNS);
-    sides
-        .flat_map(|x| table.y.iter().take(MAX_COLUMNS).map(move |y| (x, y)))
-        .map(|(x, y)| (rank_correlation(x, y, rows).abs(), x, y))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, x, y)| (x, y))
+) -> Option<(Coordinates<'a>, Coordinates<'a>)> {
+    let coordinates = |columns: &'a [Column], side| -> Vec<Coordinates<'a>> {
+        columns.iter().take(MAX_COLUMNS).map(|column| Coordinates::new(column, side)).collect()
+    };
+    let mut xs = coordinates(&report.table.x, Side::X);
+    let mut ys = coordinates(&report.table.y, Side::Y);
+    let pairs = (0..xs.len()).flat_map(|x| (0..ys.len()).map(move |y| (x, y)));
+    let (_, x, y) = pairs
+        .map(|(x, y)| (rank_correlation(&xs[x], &ys[y], rows).abs(), x, y))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((xs.swap_remove(x), ys.swap_remove(y)))
 }
 
 /// Returns the range of sorted values without a share of them at either end; (0, 0) if there are
@@ -332,6 +422,23 @@ fn central_range(sorted: &[f64], share: f64) -> (f64, f64) {
     (sorted[cut], sorted[last - cut])
 }
 
+/// Returns an empty panel with room for the names of categories. Those of x are written upwards if
+/// they do not fit next to each other.
+fn scatter_panel(x: &Coordinates, y: &Coordinates, rows: &[usize]) -> Panel {
+    let y = y.axis(rows, AREA_HEIGHT);
+    let left = MARGINS.left.max(y.label_width() + 26.0);
+    let length = WIDTH - left - MARGINS.right;
+    let x = x.axis(rows, length);
+    let (upwards, room) = (!x.labels_fit(length), x.label_width() + 32.0);
+    let mut panel = panel(x, y);
+    panel.margins.left = left;
+    if upwards {
+        panel.vertical_labels = true;
+        panel.margins.bottom = MARGINS.bottom.max(room);
+    }
+    panel
+}
+
 fn scatter_plot(report: &EstimateReport) -> Markup {
     let (table, pointwise) = (report.table, &report.estimate.pointwise);
     let n = table.kept.len();
@@ -340,19 +447,16 @@ fn scatter_plot(report: &EstimateReport) -> Markup {
     let mut sizes: Vec<f64> = rows.iter().map(|&row| pointwise[row].abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let scale = sizes[(sizes.len() - 1) * 9 / 10].max(1e-3);
-    // A few extreme values must not squeeze all others into a corner.
-    let axis = |column: &Column| {
-        let mut values: Vec<f64> = rows.iter().map(|&row| coordinate(column, row)).collect();
-        values.sort_by(f64::total_cmp);
-        let (low, high) = central_range(&values, 0.005);
-        Axis::fitted(&column.name, [low, high], false)
-    };
     let dots = rows.iter().map(|&row| Dot {
         colour: Some(Gradient::SIGN.colour(0.5 + 0.5 * pointwise[row] / scale)),
-        ..Dot::new(coordinate(x, row), coordinate(y, row))
+        ..Dot::new(x.of(row), y.of(row))
     });
-    let mut panel = Panel::new("", axis(x), axis(y));
+    let mut panel = scatter_panel(&x, &y, &rows);
     panel.add(None, Points { radius: 2.0, ink: Ink::Muted, dots: dots.collect() });
+    let shown = match rows.len() {
+        all if all == n => format!("all {n} rows"),
+        some => format!("{some} of {n} rows"),
+    };
     html! {
         p.soft {
             @if table.x.len() * table.y.len() > 1 {
@@ -361,8 +465,62 @@ fn scatter_plot(report: &EstimateReport) -> Markup {
             span style={ "color:" (Gradient::SIGN.colour(1.0)) } { "Blue" }
             ": more likely together than if x and y were independent; "
             span style={ "color:" (Gradient::SIGN.colour(0.0)) } { "red" }
-            (format!(": less. Full colour at {scale:.2} nats; {} of {n} rows.", rows.len()))
+            (format!(": less. Full colour at {scale:.2} nats; {shown}."))
         }
-        (figure("data coloured by pointwise information", &[], panel))
+        (figure("data coloured by pointwise information", &[], &panel))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn discrete(labels: &[&str], rows: usize) -> Column {
+        let labels: Vec<String> = labels.iter().map(|label| label.to_string()).collect();
+        let codes = (0..rows).map(|row| (row % labels.len()) as u32).collect();
+        Column { name: "kind".into(), values: Values::Discrete { codes, labels } }
+    }
+
+    fn axis_labels(column: &Column, length: f64) -> Vec<String> {
+        let axis = Coordinates::new(column, Side::X).axis(&[0, 1], length);
+        axis.ticks(5).into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn rows_of_two_categories_are_spread_independently() {
+        let column = discrete(&["a"], 2000);
+        let (x, y) = (Coordinates::new(&column, Side::X), Coordinates::new(&column, Side::Y));
+        for every in [1, 2, 3] {
+            let rows: Vec<usize> = (0..2000).step_by(every).collect();
+            assert!(rank_correlation(&x, &y, &rows).abs() < 0.1, "every {every}");
+            assert!(rows.iter().all(|&row| x.of(row).abs() < 0.31 && y.of(row).abs() < 0.31));
+        }
+    }
+
+    #[test]
+    fn axes_name_categories_in_their_order() {
+        assert_eq!(axis_labels(&discrete(&["10", "9", "b", "a"], 4), 400.0), ["9", "10", "a", "b"]);
+        let column = discrete(&["10", "9"], 2);
+        let coordinates = Coordinates::new(&column, Side::X);
+        assert!(coordinates.of(0) > coordinates.of(1), "10 is to the right of 9");
+        let long = "a rather long name of a category";
+        assert_eq!(axis_labels(&discrete(&[long], 2), 400.0), ["a rather long…"]);
+        let many: Vec<String> = (0..500).map(|k| k.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let shown = axis_labels(&discrete(&many, 500), 400.0);
+        assert!((20..=37).contains(&shown.len()), "{} of 500 labels", shown.len());
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_written_upwards_with_room_below() {
+        let (short, long) = (discrete(&["a", "b"], 9), discrete(&["a long name"; 12], 24));
+        let panel = |x: &Column, y: &Column| {
+            scatter_panel(&Coordinates::new(x, Side::X), &Coordinates::new(y, Side::Y), &[0, 1])
+        };
+        let narrow = panel(&long, &long);
+        assert!(narrow.vertical_labels && narrow.margins.bottom > 100.0);
+        assert!(narrow.margins.left > 90.0);
+        let wide = panel(&short, &short);
+        assert!(!wide.vertical_labels && wide.margins.left == MARGINS.left);
     }
 }

@@ -1,26 +1,25 @@
 //! A heat map of a symmetric matrix.
 
 use crate::plot::marks::{Cells, ColourBar};
-use crate::plot::{Axis, Figure, Margins, Panel, shortened};
+use crate::plot::{Axis, Figure, Margins, Panel, place_labels};
 
 /// The smallest cell that a value of two decimals fits into.
 const MIN_LABELLED_CELL: f64 = 34.0;
-const LABEL_HEIGHT: f64 = 11.0;
 
 /// Returns the map as an SVG file. `cells[i * n + j]` is the value of names i and j, or `None`.
 pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
     let n = names.len();
     let cell = (640.0 / n as f64).clamp(8.0, 44.0);
     let max = cells.iter().flatten().copied().fold(0.0, f64::max).max(1e-6);
-    let labels = labels(names, cell);
-    let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let margin = 10.0 + 6.4 * longest as f64;
+    let side = cell * n as f64;
+    let labels = place_labels(names.iter().map(String::as_str), side, 18);
     let hints = cells.iter().enumerate().map(|(index, value)| {
         let value = value.map_or("none".to_string(), |value| format!("{value:.3}"));
         format!("{}, {}: {value}", names[index / n], names[index % n])
     });
 
     let x = Axis::categories("", labels.clone());
+    let margin = 10.0 + x.label_width();
     let y = Axis::categories("", labels.into_iter().rev().collect());
     let mut panel = Panel::new("", x, y);
     panel.vertical_labels = true;
@@ -36,20 +35,9 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
         },
     );
     panel.add(None, ColourBar { max });
-    let side = cell * n as f64;
     let panel_size = (margin + side + panel.margins.right, side + margin);
     Figure { title: title.to_string(), legend: Vec::new(), panel_size, panels: vec![panel] }
         .to_svg()
-}
-
-/// Returns the names of rows and columns, only every k-th of them where cells are small.
-fn labels(names: &[String], cell: f64) -> Vec<String> {
-    let every = (LABEL_HEIGHT / cell).ceil().max(1.0) as usize;
-    let label = |(index, name): (usize, &String)| match index % every {
-        0 => shortened(name, 18),
-        _ => String::new(),
-    };
-    names.iter().enumerate().map(label).collect()
 }
 
 #[cfg(test)]

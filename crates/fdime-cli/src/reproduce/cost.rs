@@ -1,9 +1,12 @@
 //! The jobs that remain to be run, and an estimate of their duration.
 
-use super::jobs::{Job, Log};
-use fdime::train::Trainer;
+use super::image_sets::ImageSets;
+use super::jobs::{FinishedJobs, Job};
+use fdime::parallel::run_jobs;
+use fdime::train::{Trainer, Training};
 use fdime::{
     BatchSource, CriticKind, CriticPlan, Device, Engine, Estimator, Level, RunPlan, ScenarioPlan,
+    counted,
 };
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,57 +16,61 @@ use std::time::{Duration, Instant};
 const GPU_SPEED: f64 = 1.4e14;
 /// The duration of the smallest training step on that GPU, in seconds.
 const GPU_STEP_SECONDS: f64 = 4e-5;
-/// A measurement takes this many times as long as requested.
-const TIMING_OVERHEAD: f64 = 1.3;
+/// Steps with more operations are not tried out. They consist of large matrix products, so their
+/// time follows from the number of operations.
+const MAX_TRIED_OPERATIONS: f64 = 2e9;
 
 /// A job that remains to be run.
 pub struct PendingJob {
     pub job: Job,
     /// The number of floating-point operations of a training step.
     pub step_operations: f64,
+    /// The network and the sizes of a batch: steps of the same shape take the same time.
+    shape: String,
 }
 
 impl PendingJob {
+    fn new(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<Self> {
+        let (training, dims) = match job {
+            Job::Staircase { plan, .. } | Job::Time { plan, .. } => {
+                (&plan.training, plan.staircase()?.dims())
+            }
+            Job::Images { plan, .. } => (&plan.training, plan.dims()),
+        };
+        let network = match training.learner.critic() {
+            Some(learner) => format!("{:?} {}", learner.critic, learner.pairing),
+            None => format!("{:?}", training.learner),
+        };
+        let shape = format!("{network} {} {dims:?}", training.batch);
+        let step_operations = match known.get(&shape) {
+            Some(operations) => *operations,
+            None => Trainer::new(training, dims, 1)?.operations(),
+        };
+        known.insert(shape.clone(), step_operations);
+        Ok(PendingJob { job: job.clone(), step_operations, shape })
+    }
+
     pub fn total_operations(&self) -> f64 {
         self.step_operations * self.job.steps() as f64
     }
 
-    /// Returns the distinct jobs that the log does not hold, and the number of those that it holds.
+    /// Returns the distinct jobs that have no result, and the number of those that have one.
     pub fn find<'a>(
         jobs: impl IntoIterator<Item = &'a Job>,
-        log: &Log,
+        finished: &FinishedJobs,
     ) -> fdime::Result<(Vec<PendingJob>, usize)> {
-        let (mut pending, mut finished): (Vec<PendingJob>, usize) = (Vec::new(), 0);
-        let mut known = HashMap::new();
+        let mut distinct: Vec<&Job> = Vec::new();
         for job in jobs {
-            if job.is_finished(log) {
-                finished += 1;
-            } else if pending.iter().all(|other| other.job != *job) {
-                let step_operations = step_operations(job, &mut known)?;
-                pending.push(PendingJob { job: job.clone(), step_operations });
+            if !distinct.contains(&job) {
+                distinct.push(job);
             }
         }
-        Ok((pending, finished))
+        let count = distinct.len();
+        distinct.retain(|job| !job.is_finished(finished));
+        let mut known = HashMap::new();
+        let pending = distinct.iter().map(|job| PendingJob::new(job, &mut known));
+        Ok((pending.collect::<fdime::Result<_>>()?, count - distinct.len()))
     }
-}
-
-/// Returns the floating-point operations of a step. `known` caches them by the shape of the
-/// network.
-fn step_operations(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<f64> {
-    let (training, dims) = match job {
-        Job::Staircase { plan, .. } | Job::Time { plan, .. } => {
-            (&plan.training, plan.staircase()?.dims())
-        }
-        Job::Images { plan, .. } => (&plan.training, plan.dims()),
-    };
-    let network = training.learner.critic().map(|learner| (&learner.critic, learner.pairing));
-    let shape = format!("{network:?} {} {dims:?}", training.batch);
-    if let Some(operations) = known.get(&shape) {
-        return Ok(*operations);
-    }
-    let operations = Trainer::new(training, dims, 1)?.operations();
-    known.insert(shape, operations);
-    Ok(operations)
 }
 
 /// The estimated cost of running jobs.
@@ -75,28 +82,43 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Estimates the cost of running jobs on this engine. Jobs on the CPU make it measure the speed
-    /// of the machine, which takes a fraction of a second.
-    pub fn estimate(jobs: &[PendingJob], engine: &dyn Engine) -> fdime::Result<Self> {
-        let (mut seconds, mut cpu_operations, mut gpu_shapes) = (0.0, 0.0, Vec::new());
+    /// Estimates the cost of running jobs on this engine. It tries out a few steps of each shape
+    /// on the CPU, which takes some seconds at most.
+    pub fn estimate(
+        jobs: &[PendingJob],
+        engine: &dyn Engine,
+        images: &ImageSets,
+    ) -> fdime::Result<Self> {
+        let mut clock = Clock::new(engine.threads());
+        let (mut seconds, mut gpu_shapes) = (0.0, Vec::new());
         for pending in jobs {
-            let (steps, operations) = (pending.job.steps(), pending.total_operations());
+            let steps = pending.job.steps();
             match &pending.job {
                 Job::Staircase { plan, .. } if engine.device_of(plan)? != Device::Cpu => {
-                    seconds += operations / GPU_SPEED;
+                    seconds += pending.total_operations() / GPU_SPEED;
                     // Runs of the same shape train together.
-                    let shape = (pending.step_operations.to_bits(), steps);
-                    if !gpu_shapes.contains(&shape) {
-                        gpu_shapes.push(shape);
+                    if !gpu_shapes.contains(&(&pending.shape, steps)) {
+                        gpu_shapes.push((&pending.shape, steps));
                         seconds += GPU_STEP_SECONDS * steps as f64;
                     }
                 }
-                Job::Time { seconds: measured, .. } => seconds += TIMING_OVERHEAD * measured,
-                _ => cpu_operations += operations,
+                Job::Staircase { plan, .. } => {
+                    let source = plan.staircase()?;
+                    seconds += steps as f64 * clock.step(pending, &plan.training, &source)?;
+                }
+                Job::Images { plan, .. } => {
+                    // Jobs whose images are missing are not run.
+                    if let Some(images) = images.get(&plan.images) {
+                        let source = plan.source(images);
+                        seconds += steps as f64 * clock.step(pending, &plan.training, &source)?;
+                    }
+                }
+                // A warm-up step, and at least three measured ones.
+                Job::Time { seconds: requested, .. } => {
+                    let step = pending.step_operations / clock.speed()?;
+                    seconds += requested.max(3.0 * step) + step;
+                }
             }
-        }
-        if cpu_operations > 0.0 {
-            seconds += cpu_operations / cpu_speed(engine.threads())?;
         }
         Ok(Cost {
             runs: jobs.len(),
@@ -110,14 +132,22 @@ impl Cost {
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let Cost { runs, steps, operations, seconds } = self;
-        let petaflop = operations / 1e15;
-        let time = duration(*seconds);
-        write!(f, "{runs} runs, {steps} training steps, {petaflop:.3} PFLOP: about {time}")
+        f.write_str(&counted(*runs, "run"))?;
+        if *steps > 0 {
+            let (amount, unit) = match *operations {
+                o if o < 1e12 => (o / 1e9, "GFLOP"),
+                o if o < 1e15 => (o / 1e12, "TFLOP"),
+                o => (o / 1e15, "PFLOP"),
+            };
+            write!(f, ", {}, {amount:.1} {unit}", counted(*steps, "training step"))?;
+        }
+        write!(f, ": about {}", duration(*seconds))
     }
 }
 
 fn duration(seconds: f64) -> String {
     match seconds {
+        s if s < 1.5 => "a second".into(),
         s if s < 90.0 => format!("{s:.0} seconds"),
         s if s < 5400.0 => format!("{:.0} minutes", s / 60.0),
         s if s < 172_800.0 => format!("{:.1} hours", s / 3600.0),
@@ -125,21 +155,123 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Measures how many operations per second a typical training step achieves on this machine's
-/// cores.
-fn cpu_speed(threads: usize) -> fdime::Result<f64> {
-    let critic = CriticPlan::new(CriticKind::Deranged, &[256, 256]);
-    let mut plan =
-        RunPlan::new(ScenarioPlan::new("gaussian", 20)?, "gan-dime".parse::<Estimator>()?, critic);
-    plan.training.batch = 512;
-    plan.schedule.levels = vec![Level::Mi(2.0)];
-    let staircase = plan.staircase()?;
-    let mut batches = staircase.open();
-    let mut trainer = Trainer::new(&plan.training, staircase.dims(), threads)?;
-    let (start, mut steps) = (Instant::now(), 0.0);
-    while steps < 3.0 || start.elapsed() < Duration::from_millis(300) {
-        trainer.step(&mut *batches)?;
-        steps += 1.0;
+/// Measures the time of training steps on this machine's cores.
+struct Clock {
+    threads: usize,
+    /// Seconds of a step by its shape.
+    steps: HashMap<String, f64>,
+    /// Operations per second of large steps.
+    speed: Option<f64>,
+}
+
+impl Clock {
+    fn new(threads: usize) -> Self {
+        Clock { threads, steps: HashMap::new(), speed: None }
     }
-    Ok(steps * trainer.operations() / start.elapsed().as_secs_f64())
+
+    /// Returns the seconds that a step adds to the time of many runs, each on one thread.
+    fn step(
+        &mut self,
+        pending: &PendingJob,
+        training: &Training,
+        source: &dyn BatchSource,
+    ) -> fdime::Result<f64> {
+        if pending.step_operations > MAX_TRIED_OPERATIONS {
+            return Ok(pending.step_operations / self.speed()?);
+        }
+        if let Some(seconds) = self.steps.get(&pending.shape) {
+            return Ok(*seconds);
+        }
+        // All threads at once, because they share caches and memory.
+        let timed = run_jobs(self.threads, self.threads, |_, _| {
+            step_seconds(training, source, 1, Duration::from_millis(40))
+        });
+        let sum = timed.into_iter().sum::<fdime::Result<f64>>()?;
+        let seconds = sum / (self.threads * self.threads) as f64;
+        self.steps.insert(pending.shape.clone(), seconds);
+        Ok(seconds)
+    }
+
+    /// Returns the operations per second of a step whose matrix products are large.
+    fn speed(&mut self) -> fdime::Result<f64> {
+        if let Some(speed) = self.speed {
+            return Ok(speed);
+        }
+        let critic = CriticPlan::new(CriticKind::Deranged, &[256, 256]);
+        let scenario = ScenarioPlan::new("gaussian", 20)?;
+        let mut plan = RunPlan::new(scenario, "gan-dime".parse::<Estimator>()?, critic);
+        plan.training.batch = 512;
+        plan.schedule.levels = vec![Level::Mi(2.0)];
+        let source = plan.staircase()?;
+        let time = Duration::from_millis(300);
+        let seconds = step_seconds(&plan.training, &source, self.threads, time)?;
+        let operations = Trainer::new(&plan.training, source.dims(), 1)?.operations();
+        Ok(*self.speed.insert(operations / seconds))
+    }
+}
+
+/// Returns the median time of a training step, from steps for this long after one to warm up.
+fn step_seconds(
+    training: &Training,
+    source: &dyn BatchSource,
+    threads: usize,
+    time: Duration,
+) -> fdime::Result<f64> {
+    let mut batches = source.open();
+    let mut trainer = Trainer::new(training, source.dims(), threads)?;
+    trainer.step(&mut *batches)?;
+    let (begin, mut times) = (Instant::now(), Vec::new());
+    while times.len() < 3 || begin.elapsed() < time {
+        let start = Instant::now();
+        trainer.step(&mut *batches)?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fdime::CpuEngine;
+
+    fn plan(batch: usize, iterations: usize) -> RunPlan {
+        let critic = CriticPlan::new(CriticKind::Deranged, &[8, 8]);
+        let scenario = ScenarioPlan::new("gaussian", 2).unwrap();
+        let mut plan = RunPlan::new(scenario, "gan-dime".parse::<Estimator>().unwrap(), critic);
+        plan.training.batch = batch;
+        plan.schedule.levels = vec![Level::Mi(1.0)];
+        plan.schedule.iterations = iterations;
+        plan
+    }
+
+    #[test]
+    fn jobs_of_several_recipes_count_once_and_in_proportion_to_their_steps() {
+        let job = |iterations| Job::Staircase { plan: plan(8, iterations), last: 5 };
+        let (one, two) = (job(1000), job(2000));
+        let none = FinishedJobs::default();
+        let (pending, finished) = PendingJob::find([&one, &two, &one], &none).unwrap();
+        assert_eq!((pending.len(), finished), (2, 0));
+        let cost = Cost::estimate(&pending, &CpuEngine::new(1), &ImageSets::new()).unwrap();
+        assert_eq!((cost.runs, cost.steps), (2, 3000));
+        // A step of this size takes microseconds, not the milliseconds of a typical one.
+        assert!(cost.seconds > 0.0 && cost.seconds < 30.0, "{}", cost.seconds);
+    }
+
+    #[test]
+    fn measurements_take_at_least_the_requested_time() {
+        let job = Job::Time { plan: plan(8, 10), seconds: 2.0 };
+        let (pending, _) = PendingJob::find([&job], &FinishedJobs::default()).unwrap();
+        let cost = Cost::estimate(&pending, &CpuEngine::new(1), &ImageSets::new()).unwrap();
+        assert!((2.0..2.1).contains(&cost.seconds), "{}", cost.seconds);
+        assert_eq!(cost.to_string(), "1 run: about 2 seconds");
+    }
+
+    #[test]
+    fn costs_are_written_in_fitting_units() {
+        let cost = Cost { runs: 2, steps: 4000, operations: 3.2e13, seconds: 300.0 };
+        let text = "2 runs, 4000 training steps, 32.0 TFLOP: about 5 minutes";
+        assert_eq!(cost.to_string(), text);
+        assert_eq!((duration(0.01), duration(1e5)), ("a second".into(), "27.8 hours".into()));
+    }
 }

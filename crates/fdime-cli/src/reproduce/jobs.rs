@@ -2,7 +2,7 @@
 
 use super::consistency::ConsistencyPlan;
 use crate::report::staircase::Curve;
-use fdime::train::{LoggedRun, RunLog};
+use fdime::train::{LoggedRun, RunLog, Runs};
 use fdime::{Ending, LevelSummary, Nats, Parameter, RunPlan};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,8 @@ impl LevelMeasure {
 }
 
 /// The finished jobs of all recipes.
+pub type FinishedJobs = Runs<Job, Measurement>;
+/// The file of finished jobs, held by the process that runs jobs.
 pub type Log = RunLog<Job, Measurement>;
 pub type LoggedJob = LoggedRun<Job, Measurement>;
 
@@ -79,12 +81,12 @@ impl Job {
         }
     }
 
-    /// Returns whether the log holds the job's result. Estimates of any device count, but times
-    /// count only if they were measured on this machine.
-    pub fn is_finished(&self, log: &Log) -> bool {
+    /// Returns whether the job has a result. Estimates of any device count, but times count only if
+    /// they were measured on this machine.
+    pub fn is_finished(&self, finished: &FinishedJobs) -> bool {
         match self {
-            Job::Time { .. } => log.find(self, &machine()).is_some(),
-            _ => log.find_any(self).is_some(),
+            Job::Time { .. } => finished.latest_on(self, &machine()).is_some(),
+            _ => finished.latest(self).is_some(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::claims::{Claim, Evidence, Verdict};
 use super::figures;
-use super::jobs::{Job, Log, LoggedJob, machine};
+use super::jobs::{FinishedJobs, Job, LoggedJob, machine};
 use super::pages::{Environment, Page, html, markdown};
 use super::paper::Cell;
 use super::recipe::Recipe;
@@ -12,7 +12,19 @@ use super::summary::Graded;
 use crate::failure::{Failure, Outcome};
 use fdime::data::write_whole;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The report, which shows everything else.
+pub const PAGE: &str = "index.html";
+const MARKDOWN: &str = "report.md";
+const ENVIRONMENT: &str = "environment.json";
+
+/// Returns all files that a report about these recipes may write.
+pub fn files(folder: &Path, recipes: &[Recipe]) -> Vec<PathBuf> {
+    let own = recipes.iter().flat_map(|recipe| [recipe.file("csv"), recipe.file("svg")]);
+    let common = [PAGE, MARKDOWN, ENVIRONMENT].map(String::from);
+    common.into_iter().chain(own).map(|name| folder.join(name)).collect()
+}
 
 /// A recipe that the report may show.
 pub struct ReportedRecipe {
@@ -23,8 +35,7 @@ pub struct ReportedRecipe {
 }
 
 impl ReportedRecipe {
-    /// Returns all built-in recipes, followed by the user's own. A requested recipe takes the place
-    /// of the built-in one with the same name.
+    /// Returns all built-in recipes, followed by the user's own.
     pub fn collect(mut requested: Vec<Recipe>, quick: bool) -> Result<Vec<Self>, Failure> {
         let mut recipes = Vec::new();
         for built_in in Recipe::load_built_in(quick)? {
@@ -55,9 +66,13 @@ pub struct Section<'a> {
 impl<'a> Section<'a> {
     /// Computes everything that is shown about a recipe. Claims are checked only if no run is
     /// missing.
-    fn new(reported: &'a ReportedRecipe, log: &'a Log, quick: bool) -> Result<Self, Failure> {
+    fn new(
+        reported: &'a ReportedRecipe,
+        finished: &'a FinishedJobs,
+        quick: bool,
+    ) -> Result<Self, Failure> {
         let ReportedRecipe { recipe, jobs, requested } = reported;
-        let results = Results::collect(jobs, log);
+        let results = Results::collect(jobs, finished);
         let cells = recipe.paper_cells()?;
         let grading = recipe.grades.as_ref();
         let graded = grading.map_or(Vec::new(), |grading| grading.grade(&results));
@@ -84,10 +99,9 @@ impl<'a> Section<'a> {
 
     /// Writes the numbers and the figure.
     fn write(&self, folder: &Path) -> Outcome {
-        let name = &self.recipe.name;
-        write_text(&folder.join(format!("{name}.csv")), &self.page().csv())?;
+        write_text(&folder.join(self.recipe.file("csv")), &self.page().csv())?;
         match &self.svg {
-            Some(svg) => write_text(&folder.join(format!("{name}.svg")), svg),
+            Some(svg) => write_text(&folder.join(self.recipe.file("svg")), svg),
             None => Ok(()),
         }
     }
@@ -100,10 +114,14 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(recipes: &'a [ReportedRecipe], log: &'a Log, quick: bool) -> Result<Self, Failure> {
+    pub fn new(
+        recipes: &'a [ReportedRecipe],
+        finished: &'a FinishedJobs,
+        quick: bool,
+    ) -> Result<Self, Failure> {
         let mut sections = Vec::new();
         for reported in recipes {
-            let section = Section::new(reported, log, quick)?;
+            let section = Section::new(reported, finished, quick)?;
             if section.requested || !section.results.is_empty() {
                 sections.push(section);
             }
@@ -121,11 +139,11 @@ impl<'a> Report<'a> {
         self.requested().try_for_each(|section| section.write(folder))?;
         let pages: Vec<Page> = self.sections.iter().map(Section::page).collect();
         let environment = self.environment();
-        write_text(&folder.join("report.md"), &markdown(&pages, &environment))?;
-        write_text(&folder.join("index.html"), &html(&pages, &environment))?;
+        write_text(&folder.join(MARKDOWN), &markdown(&pages, &environment))?;
+        write_text(&folder.join(PAGE), &html(&pages, &environment))?;
         let json = serde_json::to_string_pretty(&environment)
             .map_err(|error| Failure::Run(error.to_string()))?;
-        write_text(&folder.join("environment.json"), &(json + "\n"))
+        write_text(&folder.join(ENVIRONMENT), &(json + "\n"))
     }
 
     /// Describes the environment in which the results were measured. Recipes may share log entries.

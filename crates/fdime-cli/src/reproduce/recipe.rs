@@ -6,6 +6,7 @@ use super::jobs::Job;
 use super::paper;
 use super::summary::Grading;
 use crate::failure::Failure;
+use crate::printable::one_line;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -46,7 +47,10 @@ const RECIPES: [(&str, &str); 21] = [
 pub struct Recipe {
     #[serde(skip)]
     pub name: String,
+    /// What is shown, followed by the settings that were run.
     pub title: String,
+    /// The paper's settings, for the title; a quick run has others.
+    settings: Option<String>,
     /// The tables and figures of the paper that the recipe repeats.
     pub paper: String,
     /// The paper's claim in words.
@@ -99,29 +103,42 @@ impl Recipe {
         RECIPES.iter().map(|(name, text)| Recipe::parse(name, text, quick)).collect()
     }
 
-    /// Loads recipes by name or from files; `all` stands for the built-in ones. Of recipes with the
-    /// same name only the first is kept.
+    /// Loads recipes by name or from files; `all` stands for the built-in ones. A recipe that is
+    /// named twice is loaded once.
     pub fn load(names: &[String], quick: bool) -> Result<Vec<Recipe>, Failure> {
         let mut recipes: Vec<Recipe> = Vec::new();
-        for name in names {
+        for (index, name) in names.iter().enumerate() {
             let loaded = match name.as_str() {
+                _ if names[..index].contains(name) => continue,
                 "all" => Recipe::load_built_in(quick)?,
-                path if path.ends_with(".toml") => vec![Recipe::load_file(path, quick)?],
+                path if is_file(path) => vec![Recipe::load_file(path, quick)?],
                 name => vec![Recipe::load_by_name(name, quick)?],
             };
             for recipe in loaded {
-                if recipes.iter().all(|known| known.name != recipe.name) {
-                    recipes.push(recipe);
+                match recipes.iter().any(|known| known.name == recipe.name) {
+                    false => recipes.push(recipe),
+                    true if is_file(name) => return Err(same_name(name, "another recipe")),
+                    true => {}
                 }
             }
         }
         Ok(recipes)
     }
 
+    /// Loads the user's own recipe. Its name, which the written files have too, is that of the file.
     fn load_file(path: &str, quick: bool) -> Result<Recipe, Failure> {
+        let stem = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
+        if Recipe::built_in().any(|name| name == stem) {
+            return Err(same_name(path, "a built-in recipe"));
+        }
+        if stem != one_line(&stem) {
+            return Err(Failure::Usage(format!(
+                "{}: the name has characters that cannot be shown; rename the file",
+                one_line(path)
+            )));
+        }
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::Usage(format!("{path}: {error}")))?;
-        let stem = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
         Recipe::parse(&stem, &text, quick)
     }
 
@@ -141,13 +158,23 @@ impl Recipe {
         apply_quick_settings(&mut table, quick);
         let mut recipe: Recipe = table.try_into().map_err(|error| fail(&error))?;
         recipe.name = name.to_string();
+        for text in [&mut recipe.title, &mut recipe.paper, &mut recipe.claim] {
+            *text = one_line(text);
+        }
         if quick {
-            recipe.title += " (quick: scaled down)";
+            recipe.title += &format!(" (quick: {})", settings(&recipe.jobs()?));
             // Notes are about the full results.
             recipe.notes.clear();
+        } else if let Some(settings) = &recipe.settings {
+            recipe.title += &format!(", {}", one_line(settings));
         }
         recipe.paper_cells().map_err(|failure| failure.within(name))?;
         Ok(recipe)
+    }
+
+    /// Returns the name of the written file of this kind.
+    pub fn file(&self, extension: &str) -> String {
+        format!("{}.{extension}", self.name)
     }
 
     /// Returns the cells of the paper's tables to compare the results with.
@@ -181,6 +208,57 @@ impl Recipe {
             Ok(distinct)
         };
         distinct().map_err(|failure| failure.within(&self.name))
+    }
+}
+
+/// Returns whether the user's text names a file, not a built-in recipe.
+pub fn is_file(name: &str) -> bool {
+    name.ends_with(".toml")
+}
+
+fn same_name(path: &str, other: &str) -> Failure {
+    Failure::Usage(format!("{path}: {other} has the same name; rename the file"))
+}
+
+/// Returns the dimensions, batch sizes and numbers of iterations of jobs.
+fn settings(jobs: &[Job]) -> String {
+    let (mut dims, mut batches) = (Vec::new(), Vec::new());
+    let (mut per_level, mut iterations) = (Vec::new(), Vec::new());
+    for job in jobs {
+        match job {
+            Job::Staircase { plan, .. } => {
+                dims.push(plan.scenario.dim);
+                batches.push(plan.training.batch);
+                per_level.push(plan.schedule.iterations);
+            }
+            Job::Images { plan, .. } => {
+                batches.push(plan.training.batch);
+                iterations.push(plan.iterations);
+            }
+            Job::Time { plan, .. } => {
+                dims.push(plan.scenario.dim);
+                batches.push(plan.training.batch);
+            }
+        }
+    }
+    let parts = [
+        listed(dims).map(|dims| format!("d = {dims}")),
+        listed(batches).map(|batches| format!("N = {batches}")),
+        listed(per_level).map(|iterations| format!("{iterations} iterations per level")),
+        listed(iterations).map(|iterations| format!("{iterations} iterations")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Returns one or two values, or the range of more; `None` without values.
+fn listed(mut values: Vec<usize>) -> Option<String> {
+    values.sort_unstable();
+    values.dedup();
+    match values[..] {
+        [] => None,
+        [value] => Some(value.to_string()),
+        [low, high] => Some(format!("{low} and {high}")),
+        [low, .., high] => Some(format!("{low} to {high}")),
     }
 }
 
@@ -240,5 +318,21 @@ mod tests {
         };
         assert!(error("derangment").contains("did you mean 'derangement'"));
         assert!(error("missing.toml").contains("missing.toml"));
+    }
+
+    #[test]
+    fn titles_state_the_settings_that_were_run() {
+        let title = |name: &str, quick| Recipe::load_by_name(name, quick).unwrap().title;
+        assert_eq!(title("derangement", false), "Derangement against permutation, d = 20, N = 128");
+        let quick =
+            "Derangement against permutation (quick: d = 5, N = 16, 800 iterations per level)";
+        assert_eq!(title("derangement", true), quick);
+        assert!(
+            title("consistency-baseline", true).ends_with("(quick: N = 12 and 32, 400 iterations)")
+        );
+        assert!(title("time", true).ends_with("(quick: d = 5 and 20, N = 32 to 2048)"));
+        for recipe in Recipe::load_built_in(true).unwrap() {
+            assert_eq!(recipe.title.matches("N = ").count(), 1, "{}", recipe.title);
+        }
     }
 }

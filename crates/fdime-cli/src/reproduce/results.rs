@@ -1,6 +1,6 @@
 //! The results of a recipe's jobs, combined over seeds.
 
-use super::jobs::{Job, LevelMeasure, Log, LoggedJob, Measurement};
+use super::jobs::{FinishedJobs, Job, LevelMeasure, LoggedJob, Measurement};
 use super::paper::Statistic;
 use crate::report::staircase::Curve;
 use crate::reproduce::consistency::{ConsistencyPlan, View};
@@ -213,11 +213,11 @@ impl TimeResult<'_> {
 }
 
 impl<'a> Results<'a> {
-    /// Collects the log entries of these jobs and combines runs that differ only in their seed.
-    pub fn collect(jobs: &'a [Job], log: &'a Log) -> Self {
+    /// Collects the results of these jobs and combines runs that differ only in their seed.
+    pub fn collect(jobs: &'a [Job], finished: &'a FinishedJobs) -> Self {
         let mut results = Results::default();
         for job in jobs {
-            match log.find_any(job) {
+            match finished.latest(job) {
                 Some(logged) => results.add(job, logged),
                 None => results.missing += 1,
             }

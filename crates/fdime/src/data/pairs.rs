@@ -132,7 +132,7 @@ pub fn load_frame(
     }
     let usable = leave_out(&mut frame, &wanted, reading).map_err(fail)?;
     wanted = usable.into_iter().map(|place| wanted[place]).collect();
-    if let Some(kept) = sampled_rows((0..frame.rows).collect(), reading) {
+    if let Some(kept) = sampled_rows(&(0..frame.rows).collect::<Vec<_>>(), reading) {
         frame.columns.iter_mut().for_each(|column| keep_rows(column, &kept));
         frame.rows = kept.len();
     }
@@ -322,7 +322,7 @@ fn complete(
     let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
     enough_rows(&frame.columns, input_rows, kept.len())?;
     let n_dropped = input_rows - kept.len();
-    if let Some(sample) = sampled_rows(kept.clone(), reading) {
+    if let Some(sample) = sampled_rows(&kept, reading) {
         frame.notes.push(
             format!("{} of {} rows were used, drawn at random", sample.len(), kept.len()).into(),
         );
@@ -344,7 +344,7 @@ fn complete(
 }
 
 /// Returns a random choice of the rows, in their order, if not all of them are wanted.
-fn sampled_rows(rows: Vec<usize>, reading: &Reading) -> Option<Vec<usize>> {
+fn sampled_rows(rows: &[usize], reading: &Reading) -> Option<Vec<usize>> {
     let count = reading.sample_rows.filter(|count| *count < rows.len())?;
     let mut rng = stream(0, Purpose::Rows, u64::MAX, 0);
     let mut chosen = rand::seq::index::sample(&mut rng, rows.len(), count).into_vec();

@@ -14,7 +14,7 @@ use super::standard_error;
 use super::verdict::{Reason, Reliability, Verdict, reason};
 use crate::data::Column;
 use crate::error::Result;
-use crate::message::{Message, Parameter};
+use crate::message::{Message, Parameter, counted};
 use crate::nats::Nats;
 
 /// The shares of rows alone in their cell above which an estimate is fair and doubtful.
@@ -93,7 +93,7 @@ fn sparse_table(counts: &Contingency) -> Option<Reason> {
         "sparse-counts",
         limits_to,
         format!(
-            "{:.0}% of the rows are the only ones with their combination of x and y, and counts say \
+            "{:.0}% of the rows have a combination of x and y that no other row has, and counts say \
              little about such combinations; merge rare categories, or use more rows",
             100.0 * share
         ),
@@ -103,15 +103,18 @@ fn sparse_table(counts: &Contingency) -> Option<Reason> {
 /// Numbers that were counted as categories.
 fn counted_numbers(table: Table) -> Option<Reason> {
     let mut numbers = table.x.iter().chain(table.y).filter(|column| !is_category(column));
-    let first = numbers.next()?;
-    let text = match numbers.count() {
-        0 => format!("column '{}' takes few values and is counted as a category", first.name),
-        more => format!(
-            "column '{}' and {more} more take few values and are counted as categories",
-            first.name
+    let first = &numbers.next()?.name;
+    let text = match numbers.count() + 1 {
+        1 => format!(
+            "column '{first}' has few distinct values and is treated as a category; to treat it as a \
+             number, use "
+        ),
+        columns => format!(
+            "{columns} columns have few distinct values and are treated as categories, such as \
+             '{first}'; to treat them as numbers, use "
         ),
     };
-    let advice = Message::from(text).text("; critics treat them as numbers: ");
+    let advice = Message::from(text);
     reason("ties", Reliability::Good, advice.setting(Parameter::Estimator, "gan-dime"))
 }
 
@@ -119,7 +122,7 @@ fn few_rows(rows: usize) -> Option<Reason> {
     if rows >= FEW_ROWS {
         return None;
     }
-    let text = format!("{rows} rows are few: the interval is only approximate");
+    let text = format!("only {}: the interval is only approximate", counted(rows, "row"));
     reason("few-rows", Reliability::Fair, text)
 }
 

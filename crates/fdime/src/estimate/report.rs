@@ -5,7 +5,7 @@ use super::plan::EstimatePlan;
 use super::result::{Baselines, Estimate, FoldFigures, RaceEntry};
 use super::verdict::RenderedVerdict;
 use crate::data::{Column, PairTable, Values};
-use crate::message::Wording;
+use crate::message::{Wording, counted};
 use crate::nats::Nats;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -115,11 +115,11 @@ impl EstimateReport<'_> {
         paragraphs.push(Paragraph::Text(self.sides()));
         let dropped = match self.table.n_dropped {
             0 => String::new(),
-            dropped => format!(" ({dropped} more dropped for missing values)"),
+            dropped => format!(" ({} with missing values left out)", counted(dropped, "row")),
         };
         paragraphs.push(Paragraph::Text(format!(
-            "{} rows{dropped}; estimator {}; {:.1} s",
-            self.table.kept.len(),
+            "{}{dropped}; estimator {}; {:.1} s",
+            counted(self.table.kept.len(), "row"),
             self.method(),
             self.seconds
         )));
@@ -166,7 +166,10 @@ impl EstimateReport<'_> {
         let values: Vec<String> = [
             ("Gaussian copula", gaussian_copula_nats),
             ("KSG", ksg_nats),
-            ("normalised lower bound", self.estimate.separate_lower_bound().map(|mi| mi.0)),
+            (
+                "lower bound from the same critics",
+                self.estimate.separate_lower_bound().map(|mi| mi.0),
+            ),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} {:.3}", amount(Nats(value?), bits))))

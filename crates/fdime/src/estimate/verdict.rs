@@ -8,7 +8,7 @@ use super::plan::{Effort, EstimatePlan};
 use super::result::{Baselines, FoldFigures, MAX_LATE_GAIN, late_gain};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
-use crate::message::{Message, Parameter, Wording};
+use crate::message::{Message, Parameter, Wording, counted};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -199,8 +199,7 @@ fn deterministic(evidence: &Evidence) -> Option<Reason> {
         Reliability::Doubtful,
         format!(
             "{function}, as far as {} rows can show: the mutual information is infinite, or limited \
-             only by rounding or noise that is too small to see; the estimate says no more than that \
-             it is large",
+             only by rounding or by noise too small to see; the estimate only shows that it is large",
             evidence.rows
         ),
     )
@@ -219,8 +218,8 @@ fn near_limit(evidence: &Evidence) -> Option<Reason> {
         "near-ln-n",
         limits_to,
         format!(
-            "the estimate is close to ln n = {limit:.2} nats, about the largest value that {} rows \
-             can certify without a model; use more rows",
+            "the estimate is close to ln n = {limit:.2} nats, about the most that {} rows can show \
+             without assuming a model; use more rows",
             evidence.rows
         ),
     )
@@ -246,8 +245,8 @@ fn above_entropy(evidence: &Evidence) -> Option<Reason> {
         "above-entropy",
         limits_to,
         format!(
-            "the critics' value of {:.3} nats exceeds the entropy of {side}, {bound:.3} nats; the \
-             estimate is limited to the entropy",
+            "the critics found {:.3} nats, more than the entropy of {side}, which is the largest \
+             possible value; the estimate was reduced to it, {bound:.3} nats",
             evidence.mi
         ),
     )
@@ -260,14 +259,11 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
         share if share > 0.2 => Reliability::Fair,
         _ => return None,
     };
-    reason(
-        "lower-bound",
-        limits_to,
-        format!(
-            "the normalised lower bound of the same critics is {gap:.2} nats lower: their density \
-             ratio is not well normalised; use auto"
-        ),
-    )
+    let message = Message::from(format!(
+        "a lower bound from the same critics is {gap:.2} nats lower, so the estimate may be too \
+         high; use "
+    ));
+    reason("lower-bound", limits_to, message.setting(Parameter::Estimator, "auto"))
 }
 
 /// Rows that are like their neighbours.
@@ -294,13 +290,14 @@ fn folds_disagree(evidence: &Evidence) -> Option<Reason> {
         evidence.folds.iter().map(|fold| fold.mi_nats).fold(start, best)
     };
     let message = Message::from(format!(
-        "folds disagree: from {:.2} to {:.2} nats, more than chance explains",
+        "the folds disagree: their estimates range from {:.2} to {:.2} nats, more than chance \
+         explains",
         range(f64::min, f64::INFINITY),
         range(f64::max, f64::NEG_INFINITY)
     ));
     let message = match evidence.plan.order {
         RowOrder::Exchangeable => {
-            message.text("; are the rows in time order (").parameter(Parameter::Blocks).text(")?")
+            message.text("; if the rows are a time series, use ").parameter(Parameter::Blocks)
         }
         RowOrder::Series { .. } | RowOrder::AutomaticSeries => message,
     };
@@ -316,7 +313,8 @@ fn critics_disagree(evidence: &Evidence) -> Option<Reason> {
         "critics-disagree",
         Reliability::Fair,
         format!(
-            "critics of different recipes or seeds differ by {:.2} nats (standard deviation)",
+            "critics with different settings or seeds disagree: the standard deviation of their \
+             estimates is {:.2} nats",
             evidence.spread
         ),
     )
@@ -338,8 +336,8 @@ fn overfit(evidence: &Evidence) -> Option<Reason> {
         "training-above-held-out",
         limits_to,
         format!(
-            "critics find {train:.2} nats in their training rows and {held_out:.2} in other rows: \
-             there are too few rows for these columns, and the true value is likely to be higher"
+            "overfitting: {train:.2} nats on training rows, {held_out:.2} nats on held-out rows; \
+             there are too few rows for these columns, and the true value is probably higher"
         ),
     )
 }
@@ -355,8 +353,7 @@ fn still_improving(evidence: &Evidence) -> Option<Reason> {
         return None;
     }
     let message = Message::from(
-        "critics were still improving at the end of training, so the true value is likely to be \
-         higher",
+        "the critics were still improving when training ended, so the true value is probably higher",
     );
     reason("still-improving", Reliability::Fair, evidence.advise_effort(message))
 }
@@ -375,7 +372,8 @@ fn below_baselines(evidence: &Evidence) -> Option<Reason> {
     }
     let limits_to =
         if gap > evidence.mi.max(0.2) { Reliability::Doubtful } else { Reliability::Fair };
-    let message = Message::from(format!("{name} finds {value:.2} nats, {gap:.2} more"));
+    let message =
+        Message::from(format!("{name} gives {value:.2} nats, {gap:.2} more than this estimate"));
     reason("baseline-above", limits_to, evidence.advise_effort(message))
 }
 
@@ -416,10 +414,12 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
         "duplicated-rows",
         limits_to,
         format!(
-            "{copies} rows ({:.0}%) are copies of others: critics are tested on rows that they were \
-             trained on, which raises the estimate; remove them, unless they are observations of \
-             their own",
-            100.0 * share
+            "{} ({:.0}%) repeat{} another row exactly: critics were tested on rows that they were \
+             trained on, which raises the estimate; remove the copies, unless each is an \
+             observation of its own",
+            counted(copies, "row"),
+            100.0 * share,
+            if copies == 1 { "s" } else { "" }
         ),
     )
 }
@@ -440,14 +440,14 @@ fn tied_values(evidence: &Evidence) -> Option<Reason> {
         .map(|column| column.name.as_str())
         .collect();
     let first = tied.first()?;
-    let text = match tied.len() - 1 {
-        0 => format!(
-            "column '{first}' takes few values and is treated as a number; if its values are \
+    let text = match tied.len() {
+        1 => format!(
+            "column '{first}' has few distinct values and is treated as a number; if its values are \
              categories, name it in "
         ),
-        more => format!(
-            "column '{first}' and {more} more take few values and are treated as numbers; if their \
-             values are categories, name them in "
+        columns => format!(
+            "{columns} columns have few distinct values and are treated as numbers, such as \
+             '{first}'; if their values are categories, name them in "
         ),
     };
     reason("ties", Reliability::Good, Message::from(text).parameter(Parameter::Discrete))
@@ -458,15 +458,14 @@ fn ignored_categories(evidence: &Evidence) -> Option<Reason> {
         return None;
     }
     let category = |column: &&Column| matches!(column.values, Values::Discrete { .. });
-    let first = evidence.columns().find(category)?;
-    reason(
-        "categories-ignored",
-        Reliability::Fair,
-        format!(
-            "{} uses numbers only: column '{}' and any other categories are ignored; use auto",
-            evidence.plan.method, first.name
-        ),
-    )
+    let first = &evidence.columns().find(category)?.name;
+    let ignored = match evidence.columns().filter(category).count() {
+        1 => format!("column '{first}' was ignored"),
+        columns => format!("{columns} columns were ignored, such as '{first}'"),
+    };
+    let method = &evidence.plan.method;
+    let message = Message::from(format!("{ignored}, because {method} cannot use categories; use "));
+    reason("categories-ignored", Reliability::Fair, message.setting(Parameter::Estimator, "auto"))
 }
 
 /// Nothing found among so many columns that a dependence of a few of them could be missed.
@@ -479,8 +478,8 @@ fn many_columns(evidence: &Evidence) -> Option<Reason> {
         "many-columns",
         Reliability::Fair,
         format!(
-            "almost nothing was found, but in {} rows critics can miss a dependence between a few of \
-             {} and {} columns; estimate single pairs of columns, too",
+            "almost no dependence was found, but with {} rows and so many columns (x: {}, y: {}) a \
+             dependence between a few of them can be missed; estimate single pairs of columns as well",
             evidence.rows,
             evidence.x.len(),
             evidence.y.len()
@@ -496,9 +495,8 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
         "few-rows",
         Reliability::Fair,
         format!(
-            "{} rows are few: a dependence can be missed, and the estimate is likely to be too \
-             low",
-            evidence.rows
+            "only {}: a dependence can be missed, and the estimate is probably too low",
+            counted(evidence.rows, "row")
         ),
     )
 }
@@ -671,7 +669,10 @@ mod tests {
         let verdict = Verdict::new(&evidence);
         assert_eq!(codes(&verdict), ["baseline-above"]);
         let text = verdict.render(&Neutral).reasons.remove(0).text;
-        assert_eq!(text, "the Gaussian copula finds 0.80 nats, 0.30 more; try effort = max");
+        assert_eq!(
+            text,
+            "the Gaussian copula gives 0.80 nats, 0.30 more than this estimate; try effort = max"
+        );
     }
 
     #[test]
@@ -734,6 +735,63 @@ mod tests {
         assert_eq!(
             (codes(&equal), equal.reliability),
             (vec!["deterministic"], Reliability::Doubtful)
+        );
+    }
+
+    #[test]
+    fn texts_count_in_the_singular_and_in_the_plural() {
+        let text = |check: fn(&Evidence) -> Option<Reason>, x: &[Column], rows: usize, method| {
+            let (baselines, serial) = (Baselines::default(), SerialDependence::none(rows));
+            let plan = EstimatePlan::new(method, Effort::Default);
+            let evidence = Evidence {
+                x,
+                y: &[],
+                rows,
+                mi: 0.5,
+                standard_error: 0.01,
+                lower_bound: None,
+                folds: &[],
+                baselines: &baselines,
+                spread: 0.0,
+                serial: &serial,
+                plan: &plan,
+            };
+            check(&evidence).unwrap().message.render(&Neutral)
+        };
+        let start = |text: String| text.split([';', ':']).next().unwrap().to_string();
+        let coarse = |name: &str| column(name, (0..100).map(|k| f64::from(k % 7)).collect());
+        let category = |name: &str| Column {
+            name: name.into(),
+            values: Values::Discrete { codes: vec![0; 100], labels: vec!["a".into()] },
+        };
+        let copies = |copies: usize| {
+            column("c", (0..100).map(|k| f64::from(k as u32).max(copies as f64).sin()).collect())
+        };
+        assert_eq!(start(text(few_rows, &[], 150, Method::Auto)), "only 150 rows");
+        assert_eq!(
+            text(tied_values, &[coarse("a")], 100, Method::Auto),
+            "column 'a' has few distinct values and is treated as a number; if its values are \
+             categories, name it in discrete"
+        );
+        assert_eq!(
+            start(text(tied_values, &[coarse("a"), coarse("b")], 100, Method::Auto)),
+            "2 columns have few distinct values and are treated as numbers, such as 'a'"
+        );
+        assert_eq!(
+            start(text(duplicated_rows, &[copies(1)], 100, Method::Auto)),
+            "1 row (1%) repeats another row exactly"
+        );
+        assert_eq!(
+            start(text(duplicated_rows, &[copies(2)], 100, Method::Auto)),
+            "2 rows (2%) repeat another row exactly"
+        );
+        assert_eq!(
+            text(ignored_categories, &[category("a")], 100, Method::Ksg),
+            "column 'a' was ignored, because ksg cannot use categories; use estimator = auto"
+        );
+        assert_eq!(
+            start(text(ignored_categories, &[category("a"), category("b")], 100, Method::Ksg)),
+            "2 columns were ignored, such as 'a', because ksg cannot use categories"
         );
     }
 }

@@ -21,7 +21,7 @@ pub use observer::{Observer, Observers, silent};
 pub(crate) use outcome::Recorder;
 pub use outcome::{Checkpoint, CurvePoint, Ending, Outcome, StepRecord};
 pub use plan::{RunPlan, Schedule};
-pub use run_log::{LoggedRun, RunLog};
+pub use run_log::{LoggedRun, RunLog, Runs};
 pub use source::{BatchSource, Batches, HeldOut, Staircase};
 pub use staircase::{StaircaseOptions, StaircasePlan};
 pub use trace::{LevelSummary, RunsSummary, Trace, summarise_runs};

@@ -1,7 +1,7 @@
 //! Journals of finished runs.
 
 use crate::error::Result;
-use crate::journal::{Entry, Journal};
+use crate::journal::{Entries, Entry, Journal};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::path::Path;
 
@@ -31,6 +31,28 @@ where
     }
 }
 
+/// Finished runs, as a log holds them.
+pub type Runs<P, R> = Entries<LoggedRun<P, R>>;
+
+impl<P, R> Runs<P, R>
+where
+    P: Serialize + DeserializeOwned,
+    R: Serialize + DeserializeOwned,
+{
+    /// Returns the latest result of a plan on this device with this version of the library.
+    pub fn latest_on(&self, plan: &P, device: &str) -> Option<&R> {
+        let same = |run: &&LoggedRun<P, R>| {
+            run.engine == device && run.version == env!("CARGO_PKG_VERSION")
+        };
+        self.find(plan).iter().rev().find(same).map(|run| &run.result)
+    }
+
+    /// Returns the latest run of a plan on any device.
+    pub fn latest(&self, plan: &P) -> Option<&LoggedRun<P, R>> {
+        self.find(plan).last()
+    }
+}
+
 /// A journal of finished runs.
 pub struct RunLog<P, R>(Journal<LoggedRun<P, R>>);
 
@@ -44,17 +66,14 @@ where
         Journal::open(path).map(RunLog)
     }
 
-    /// Returns the latest result of a plan on this device with this version of the library.
-    pub fn find(&self, plan: &P, device: &str) -> Option<&R> {
-        let same = |run: &&LoggedRun<P, R>| {
-            run.engine == device && run.version == env!("CARGO_PKG_VERSION")
-        };
-        self.0.find(plan).iter().rev().find(same).map(|run| &run.result)
+    /// Returns the finished runs.
+    pub fn runs(&self) -> &Runs<P, R> {
+        self.0.entries()
     }
 
-    /// Returns the latest run of a plan on any device.
-    pub fn find_any(&self, plan: &P) -> Option<&LoggedRun<P, R>> {
-        self.0.find(plan).last()
+    /// Returns the latest result of a plan on this device with this version of the library.
+    pub fn find(&self, plan: &P, device: &str) -> Option<&R> {
+        self.runs().latest_on(plan, device)
     }
 
     /// Appends a finished run and waits until it is on disk.

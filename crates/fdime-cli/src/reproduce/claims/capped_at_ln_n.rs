@@ -25,7 +25,10 @@ impl Claim for CappedAtLnN {
             [Fact::new(top <= cap, text)]
         });
         let plus = if *above > 0.0 { format!(" + {above}") } else { String::new() };
-        Verdict::all(format!("{pairing} is bounded by ln N{plus}: {estimators}"), facts)
+        Verdict::all(
+            format!("with the pairing {pairing}, estimates are at most ln N{plus}: {estimators}"),
+            facts,
+        )
     }
 }
 

@@ -21,7 +21,10 @@ impl Claim for ExceedsLnN {
             let text = format!("{} {top:.2} > {cap:.2}", staircase.estimator());
             Some(Fact::new(top > cap, text))
         });
-        Verdict::all(format!("{pairing} is not bounded by ln N: {estimators}"), facts)
+        Verdict::all(
+            format!("with the pairing {pairing}, estimates exceed ln N: {estimators}"),
+            facts,
+        )
     }
 }
 

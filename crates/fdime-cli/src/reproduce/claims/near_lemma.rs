@@ -35,7 +35,7 @@ impl Claim for NearLemma {
                 .collect::<Vec<_>>()
         });
         let text = format!(
-            "the variance of {estimators} is within a factor {factor} of Lemma 4.2's \
+            "the variance of {estimators} is within a factor of {factor} of that in Lemma 4.2 \
              up to {up_to_mi} nats"
         );
         Verdict::all(text, facts)

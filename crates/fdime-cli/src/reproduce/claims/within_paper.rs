@@ -46,7 +46,7 @@ impl WithinPaper {
         let statistics: Vec<&str> = self.statistics.iter().map(|s| s.name()).collect();
         let up_to = self.highest_mi.map_or(String::new(), |mi| format!(" up to {mi} nats"));
         format!(
-            "{} of {estimators}{up_to} within {:.0}% + {absolute} of the paper's \
+            "{} of {estimators}{up_to}: within {:.0}% + {absolute} of the paper's \
              in at least {:.0}% of cells",
             statistics.join(" and "),
             100.0 * self.relative,

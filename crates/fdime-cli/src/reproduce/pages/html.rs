@@ -3,7 +3,8 @@
 use super::super::claims::Verdict;
 use super::super::recipe::Recipe;
 use super::tables::Table;
-use super::{Environment, Page};
+use super::{Environment, Page, address};
+use crate::printable::printable;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("report.css");
@@ -26,7 +27,7 @@ pub fn html(pages: &[Page], environment: &Environment) -> String {
                     p { (environment.sentence()) }
                     nav {
                         @for page in pages {
-                            a href={ "#" (page.recipe.name) } class=(outcome(page.verdicts)) {
+                            a href={ "#" (address(&page.recipe.name)) } class=(outcome(page.verdicts)) {
                                 (page.recipe.title)
                             }
                         }
@@ -38,7 +39,7 @@ pub fn html(pages: &[Page], environment: &Environment) -> String {
             }
         }
     };
-    page.into_string()
+    printable(&page.into_string())
 }
 
 /// Returns the class of a recipe: whether all its claims hold, or "open" if it has none.
@@ -64,8 +65,8 @@ fn section(page: &Page) -> Markup {
             @for note in notes { p { (note) } }
             @for table in page.tables() { (table_markup(&table)) }
             p.files {
-                a href={ (name) ".csv" } { "numbers (CSV)" }
-                @if page.svg.is_some() { " " a href={ (name) ".svg" } { "figure (SVG)" } }
+                a href=(address(&page.recipe.file("csv"))) { "numbers (CSV)" }
+                @if page.svg.is_some() { " " a href=(address(&page.recipe.file("svg"))) { "figure (SVG)" } }
                 " " a href="runs.jsonl" { "all runs (JSON lines)" }
             }
         }
