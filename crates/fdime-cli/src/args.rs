@@ -147,7 +147,7 @@ pub struct Reproduce {
     /// Scale the recipes down to minutes on two cores
     #[arg(long)]
     pub quick: bool,
-    /// Start no runs: report on those that are finished
+    /// Run nothing; report on finished runs
     #[arg(long)]
     pub no_run: bool,
     /// Where to write [default: results, or results-quick with --quick]
@@ -166,7 +166,7 @@ pub struct Reproduce {
     /// The number of threads; 0 means one for each core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
-    /// Show the numbers behind claims that hold as well
+    /// Also show the numbers behind claims that hold
     #[arg(long)]
     pub verbose: bool,
 }
@@ -306,7 +306,7 @@ pub struct Estimation {
     /// auto, copula, cca, ksg, or any estimator of 'fdime list'
     #[arg(long, default_value = "auto", value_parser = named::<Method>)]
     pub estimator: Method,
-    /// How much computation to spend [default: default; for matrix: quick]
+    /// How much computation to spend [default: default, or quick for a matrix]
     #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
     pub effort: Option<Effort>,
     /// Folds of cross-fitting
@@ -496,6 +496,9 @@ pub struct Suite {
     pub tasks: Option<String>,
     #[command(flatten)]
     pub estimation: Estimation,
+    /// Print bits instead of nats; JSON is in nats
+    #[arg(long)]
+    pub bits: bool,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,

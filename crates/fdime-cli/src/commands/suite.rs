@@ -1,3 +1,4 @@
+use super::estimate::amount;
 use super::{Watch, print_json};
 use crate::args::Suite;
 use crate::failure::{Failure, Outcome};
@@ -5,7 +6,7 @@ use crate::flags::Flags;
 use fdime::data::glob_matches;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
 use fdime::random::{Purpose, stream};
-use fdime::{CpuEngine, Parameter, SuiteTask, counted, suite_named};
+use fdime::{CpuEngine, Nats, Parameter, SuiteTask, counted, suite_named};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
@@ -38,15 +39,16 @@ impl Row {
         }
     }
 
-    /// Returns the row of the table.
-    fn line(&self) -> String {
+    /// Returns the row of the table, in bits or in nats.
+    fn line(&self, bits: bool) -> String {
+        let amount = |nats: f64| amount(Nats(nats), bits);
         format!(
             "{:34} {:6.3} {:8.3} {:+7.3} {:>15} {:5.1}",
             self.task,
-            self.true_mi,
-            self.mi_nats,
-            self.error(),
-            format!("{:.3} to {:.3}", self.ci_low, self.ci_high),
+            amount(self.true_mi),
+            amount(self.mi_nats),
+            amount(self.error()),
+            format!("{:.3} to {:.3}", amount(self.ci_low), amount(self.ci_high)),
             self.seconds
         )
     }
@@ -132,7 +134,7 @@ pub fn run(args: &Suite) -> Outcome {
         let seconds = task_start.elapsed().as_secs_f64();
         let row = Row::new(task, scenario.mutual_information().0, &result, seconds);
         if !args.json {
-            writeln!(out, "{}", row.line())?;
+            writeln!(out, "{}", row.line(args.bits))?;
         }
         rows.push(row);
     }
@@ -144,11 +146,12 @@ pub fn run(args: &Suite) -> Outcome {
     }
     writeln!(
         out,
-        "\n{} of {} solved (within a factor of 1.5); mean absolute error {:.4} nats;\n\
+        "\n{} of {} solved (within a factor of 1.5); mean absolute error {:.4} {};\n\
          {:.0}% of the intervals contain the true value; {:.0} s in total, slowest {:.1} s",
         summary.solved,
         counted(summary.tasks, "task"),
-        summary.mean_absolute_error,
+        amount(Nats(summary.mean_absolute_error), args.bits),
+        if args.bits { "bits" } else { "nats" },
         100.0 * summary.interval_coverage,
         summary.seconds,
         summary.slowest_seconds

@@ -10,7 +10,6 @@ use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording, counted};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -390,6 +389,14 @@ fn hash_row(columns: &[Column], row: usize) -> u64 {
     hasher.finish()
 }
 
+/// Returns the number of different values. Sorting takes less memory than a set.
+fn distinct(values: impl Iterator<Item = u64>) -> usize {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values.len()
+}
+
 /// Rows with the values of another row, which can be training and test rows of the same critic.
 ///
 /// Rows of categories or rounded numbers repeat by chance, and those should stay. Copies can be told
@@ -399,10 +406,10 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
     let hashes =
         |side: &[Column]| -> Vec<u64> { (0..rows).map(|row| hash_row(side, row)).collect() };
     let (x, y) = (hashes(evidence.x), hashes(evidence.y));
-    let distinct = x.iter().zip(&y).collect::<HashSet<_>>().len();
+    let distinct = distinct(x.iter().zip(&y).map(|(x, y)| x.wrapping_mul(3).wrapping_add(*y)));
     let copies = rows - distinct;
     let identifies = |side: &[u64]| {
-        let values = side.iter().collect::<HashSet<_>>().len();
+        let values = self::distinct(side.iter().copied());
         4 * values >= rows && 10 * values >= 9 * distinct
     };
     let share = copies as f64 / rows as f64;
