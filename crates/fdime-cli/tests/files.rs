@@ -124,3 +124,87 @@ fn a_full_disk_leaves_whole_lines_and_a_later_run_continues() {
 fn a_plot_that_cannot_be_written_is_a_failure() {
     assert!(refused("--svg none/plot.svg").contains("there is no folder none"));
 }
+
+/// Writes a table of two dependent columns. Returns its path.
+fn table(folder: &Path) -> String {
+    let rows = (0..80).map(|k| format!("{},{}\n", k * 37 % 80, (k * 37 % 80) / 2 + k % 7));
+    let path = folder.join("table.csv");
+    std::fs::write(&path, "x,y\n".to_string() + &rows.collect::<String>()).unwrap();
+    path.display().to_string()
+}
+
+const COPULA: &str = "--estimator copula --permutations 19";
+
+#[test]
+fn an_estimate_writes_its_files_even_if_nobody_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let request = format!("estimate {table} {COPULA} --report r.html --pointwise p.csv --save m");
+    assert_eq!(run_unread(folder.path(), &request.split(' ').collect::<Vec<_>>()), Some(0));
+    for name in ["r.html", "p.csv", "m"] {
+        assert!(folder.path().join(name).exists(), "{name}");
+    }
+    let request = format!("matrix {table} {COPULA} -o m.csv --svg m.svg");
+    assert_eq!(run_unread(folder.path(), &request.split(' ').collect::<Vec<_>>()), Some(0));
+    assert!(folder.path().join("m.csv").exists() && folder.path().join("m.svg").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_failed_output_does_not_lose_the_estimate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, csv) = (table(folder.path()), folder.path().join("p.csv"));
+    let request = format!("estimate {table} {COPULA} --report /dev/full --pointwise");
+    let output = fdime(&format!("{request} {}", csv.display()));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("I(x; y) = "));
+    assert!(stderr(&output).contains("cannot write /dev/full: No space left"), "{output:?}");
+    assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 81);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_or_closed_stderr_is_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let run = |request: String, stdout: Stdio, stderr: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fdime"));
+        command.current_dir(folder.path()).args(request.split(' '));
+        command.stdout(stdout).stderr(stderr).status().unwrap().code()
+    };
+    let estimate = format!("estimate {table} {COPULA} --report r.html");
+    assert_eq!(run(estimate.clone(), Stdio::null(), full().into()), Some(0));
+    assert_eq!(run("estimate nothing.csv".into(), Stdio::null(), full().into()), Some(2));
+    assert_eq!(run(estimate, full().into(), Stdio::null()), Some(1));
+    let mut closed = Command::new("sh");
+    let script =
+        format!("{} estimate {table} {COPULA} --report r.html 2>&-", env!("CARGO_BIN_EXE_fdime"));
+    closed.current_dir(folder.path()).args(["-c", &script]);
+    assert_eq!(closed.output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn the_files_of_an_estimate_have_one_purpose() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(folder.path());
+    let before = std::fs::read(&table).unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let model = at("m");
+    assert!(fdime(&format!("estimate {table} {COPULA} --save {model}")).status.success());
+    let saved = std::fs::read(&model).unwrap();
+    for request in [
+        format!("estimate {table} --save {table}"),
+        format!("estimate {table} --pointwise {table}"),
+        format!("estimate {table} --pointwise {0} --save {0}", at("a.csv")),
+        format!("apply {model} {table} --pointwise {table}"),
+        format!("matrix {table} -o {table}"),
+        format!("matrix {table} -o {} --svg {}", at("a.csv"), at("b.csv")),
+    ] {
+        let output = fdime(&request);
+        assert_eq!(output.status.code(), Some(2), "{request}: {}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{request}");
+    }
+    assert_eq!((std::fs::read(&table).unwrap(), std::fs::read(&model).unwrap()), (before, saved));
+    assert!(!Path::new(&at("a.csv")).exists());
+}
