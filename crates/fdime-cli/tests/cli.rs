@@ -126,6 +126,12 @@ fn impossible_requests_name_the_flag() {
         "bench joint-5-64",
         "bench joint-d5-n64 --seconds 0",
         "list estimator",
+        "staircase --batch 10000000000",
+        "staircase --hidden 10000000000",
+        "staircase --dim 1000000",
+        "sample gaussian --dim 1000000 -o pairs.csv",
+        "bench deranged-d20-n10000000000",
+        "bench deranged-d20-n64 --hidden 10000000000",
     ];
     let text: String = requests.iter().map(|r| format!("$ fdime {r}\n{}\n", refusal(r))).collect();
     insta::assert_snapshot!(text);
@@ -133,6 +139,21 @@ fn impossible_requests_name_the_flag() {
         ["--estimator", "--critic", "--pairing", "--scenario", "--dim", "--batch", "--levels"]
     {
         assert!(text.contains(&format!("error: {flag}")), "{flag}");
+    }
+}
+
+#[test]
+fn requests_larger_than_the_memory_name_the_flag() {
+    for (request, flag) in [
+        ("sample gaussian --dim 100000 -n 1000000000 -o pairs.csv", "--rows 1000000000"),
+        ("suite bmi -n 4000000000000", "--rows 4000000000000"),
+        ("suite bmi -n 4000000000", "--rows 4000000000"),
+        ("bench joint-d20-n4000000", "joint-d20-n4000000: --batch 4000000"),
+        ("staircase --device cpu --batch 4000000000", "--batch 4000000000"),
+        ("staircase --device cpu --hidden 65536,65536,65536,65536,65536", "--hidden 65536,"),
+    ] {
+        let refusal = refusal(request);
+        assert!(refusal.starts_with(&format!("error: {flag}")), "{refusal}");
     }
 }
 

@@ -64,6 +64,7 @@ mod error;
 pub mod estimate;
 pub mod journal;
 mod link;
+mod memory;
 mod message;
 mod mutual_information;
 pub mod names;

@@ -8,6 +8,7 @@ use fdime::random::{Purpose, stream};
 use fdime::{CpuEngine, Error, Level, ScenarioPlan};
 use rand::RngExt;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Sides = (Vec<Column>, Vec<Column>);
 
@@ -217,6 +218,45 @@ fn an_estimate_can_be_stopped() {
     let (x, y) = sample("gaussian", 1, Level::Mi(0.5), 100);
     let stopped = estimate(&x, &y, &quick(Method::Auto), &CpuEngine::new(2), &StopImmediately);
     assert_eq!(stopped.err(), Some(Error::Interrupted));
+}
+
+/// Ends an estimate after some checks.
+struct StopAfter {
+    checks: usize,
+    made: AtomicUsize,
+}
+
+impl Progress for StopAfter {
+    fn begin(&self, _total: u64) {}
+
+    fn advance(&self, _units: u64) -> ControlFlow<()> {
+        match self.made.fetch_add(1, Ordering::Relaxed) < self.checks {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// At every stage of an estimate a check that fails ends it; jobs that wait make one more check each.
+#[test]
+fn an_estimate_can_be_stopped_at_every_stage() {
+    let (x, y) = sample("gaussian", 4, Level::Mi(0.5), 100);
+    let mut series = quick(Method::GaussianCopula);
+    series.order = RowOrder::Series { gap: 1 };
+    for plan in [quick(Method::GaussianCopula), quick(Method::Ksg), series] {
+        let run = |checks: usize| {
+            let progress = StopAfter { checks, made: AtomicUsize::new(0) };
+            let result = estimate(&x, &y, &plan, &CpuEngine::new(1), &progress);
+            (result.err(), progress.made.into_inner())
+        };
+        let (error, all) = run(usize::MAX);
+        assert_eq!(error, None);
+        for checks in (0..all).step_by(all / 40 + 1).chain([all - 1]) {
+            let (error, made) = run(checks);
+            assert_eq!(error, Some(Error::Interrupted), "{checks} of {all} checks");
+            assert!(made <= checks + 50, "{made} checks, {checks} expected");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The modules of the library. Each imports from its own layer and those before it.
 const LAYERS: [&[&str]; 8] = [
-    &["error", "message", "nats", "numerics", "random"],
+    &["error", "memory", "message", "nats", "numerics", "random"],
     &["link", "scores", "pairing", "divergence", "journal"],
     &["parallel", "nn", "objective", "critic"],
     &["data", "baseline", "scenario"],

@@ -1,13 +1,14 @@
 //! Complete runs: they do not depend on the number of threads, report divergence, and learn.
 
 use fdime::random::{Purpose, stream};
-use fdime::train::{CriticLearner, Trainer};
+use fdime::train::{CriticLearner, Outcome, Trainer};
 use fdime::{
     AdamPlan, AnyEstimator, CpuEngine, CriticKind, CriticPlan, Ending, Engine, LearnerPlan, Level,
     Nats, Observer, PairSource, Pairing, RunPlan, ScenarioPlan, StepRecord, Trace, silent,
 };
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
 
 fn plan(critic: CriticKind, estimator: &str) -> RunPlan {
     let mut plan = RunPlan::new(
@@ -140,6 +141,30 @@ fn an_observer_sees_every_step_and_can_stop_the_run() {
     };
     let trace = CpuEngine::new(1).run(&[plan], &stop_at_seven).remove(0).unwrap();
     assert_eq!((trace.ending, trace.steps.len()), (Ending::Stopped, 8));
+}
+
+/// A training that is stopped before it begins makes no step and still tells that it ended.
+#[test]
+fn an_observer_can_stop_a_run_before_its_first_step() {
+    struct Refuse(mpsc::Sender<Ending>);
+    impl Observer for Refuse {
+        fn on_begin(&mut self) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+        fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
+            panic!("no step is made")
+        }
+        fn on_end(&mut self, outcome: &Outcome) {
+            self.0.send(outcome.ending).unwrap();
+        }
+    }
+    let (sender, endings) = mpsc::channel();
+    let refuse = |_: usize| -> Box<dyn Observer> { Box::new(Refuse(sender.clone())) };
+    let plans = vec![plan(CriticKind::Deranged, "gan-dime"); 3];
+    for trace in CpuEngine::new(2).run(&plans, &refuse) {
+        assert!(trace.unwrap().steps.is_empty());
+    }
+    assert_eq!(endings.try_iter().collect::<Vec<_>>(), [Ending::Stopped; 3]);
 }
 
 /// Each critic with each of the paper's estimators finds one nat to within 0.2 (the standard error

@@ -78,6 +78,7 @@ impl Configuration {
         }
         plan.schedule.levels = vec![Level::Mi(2.0)];
         plan.check()?;
+        plan.check_memory()?;
         Ok(plan)
     }
 }

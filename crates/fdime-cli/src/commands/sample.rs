@@ -27,6 +27,7 @@ pub fn run(args: &Sample) -> Outcome {
     let scenario = ScenarioPlan::new(&args.scenario, args.dim)
         .and_then(|plan| plan.at(args.level))
         .map_err(|error| Failure::new(error, &FLAGS))?;
+    scenario.check_rows(args.rows)?;
     let (x_dim, y_dim) = scenario.dims();
     let mut rng = stream(args.seed, Purpose::Data, 0, 0);
     let (mut x_row, mut y_row) = (Vec::new(), Vec::new());

@@ -335,16 +335,26 @@ struct RunObserver {
     log: Option<Arc<Mutex<Log>>>,
 }
 
+impl RunObserver {
+    fn stop_on_interrupt(&self) -> ControlFlow<()> {
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
 impl Observer for RunObserver {
+    fn on_begin(&mut self) -> ControlFlow<()> {
+        self.stop_on_interrupt()
+    }
+
     fn on_step(&mut self, record: &StepRecord) -> ControlFlow<()> {
         self.bar.inc(1);
         if record.iteration.is_multiple_of(100) {
             self.bar.set_message(format!("{}: {:.2}", self.name, record.estimate.0));
         }
-        match self.interrupted.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        self.stop_on_interrupt()
     }
 
     fn on_end(&mut self, outcome: &Training) {

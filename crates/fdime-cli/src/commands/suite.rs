@@ -112,6 +112,9 @@ pub fn run(args: &Suite) -> Outcome {
             return Err(Failure::Usage(format!("--tasks {glob}: no task has such a name")));
         }
     }
+    for task in &tasks {
+        task.scenario()?.check_rows(args.rows)?;
+    }
     let mut out = std::io::stdout().lock();
     if !args.json {
         writeln!(

@@ -1,7 +1,9 @@
 //! A Gaussian model of (x, y) fitted by canonical correlations.
 
 use crate::critic::Reference;
+use crate::error::Result;
 use crate::nats::Nats;
+use crate::parallel::{Tick, run_detached};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,12 @@ const MAX_SQUARED_CORRELATION: f64 = 1.0 - 1e-6;
 
 /// The number of rows in one matrix product of a covariance.
 const CHUNK_ROWS: usize = 1024;
+
+/// The maximum number of multiplications in one matrix product between two checks.
+const MAX_PRODUCT: usize = 2_000_000_000;
+
+/// The maximum size of a matrix that is decomposed without checks, in about a tenth of a second.
+const MAX_UNCHECKED_SIZE: usize = 300;
 
 /// A Gaussian model of (x, y) by its canonical correlations: u = U (x - mean) and v = V (y - mean)
 /// have unit variances, and u_k depends only on v_k, with correlation rho_k. Then
@@ -57,70 +65,82 @@ impl Directions {
 
 impl CanonicalModel {
     /// Fits the model to `x` and `y`, both row-major. If `strict`, correlations that independent
-    /// data could give are dropped; otherwise they are only shrunk.
-    pub fn fit(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, strict: bool) -> Self {
+    /// data could give are dropped; otherwise they are only shrunk. An error of `tick`, which is
+    /// called every fraction of a second, ends the computation.
+    pub fn fit(
+        x: &[f32],
+        x_dim: usize,
+        y: &[f32],
+        y_dim: usize,
+        strict: bool,
+        tick: Tick,
+    ) -> Result<Self> {
         let n = x.len() / x_dim.max(1);
-        let (x_mean, y_mean) = (column_means(x, x_dim), column_means(y, y_dim));
-        let mut xx = DMatrix::zeros(x_dim, x_dim);
-        let mut yy = DMatrix::zeros(y_dim, y_dim);
-        let mut xy = DMatrix::zeros(x_dim, y_dim);
-        let chunks = x.chunks(CHUNK_ROWS * x_dim).zip(y.chunks(CHUNK_ROWS * y_dim));
-        for (x, y) in chunks {
-            let (x, y) = (centred(x, &x_mean), centred(y, &y_mean));
-            // The columns of these matrices are rows of the data.
-            xx += &x * x.transpose();
-            yy += &y * y.transpose();
-            xy += &x * y.transpose();
-        }
         let scale = 1.0 / n.max(1) as f64;
-        let (x_white, y_white) = (whitening(xx * scale), whitening(yy * scale));
-        let cross = &x_white * (xy * scale) * y_white.transpose();
-        let empty = cross.nrows() == 0 || cross.ncols() == 0;
-        let decomposed = (!empty).then(|| cross.svd(true, true));
-        let (mut rho, mut x_rows, mut y_rows) = (Vec::new(), Vec::new(), Vec::new());
-        if let Some((svd, left, right)) =
-            decomposed.and_then(|svd| Some((svd.singular_values, svd.u?, svd.v_t?)))
-        {
-            let (p, q) = (x_white.nrows() as f64 * scale, y_white.nrows() as f64 * scale);
-            for (k, sample) in svd.iter().enumerate() {
+        let (x_mean, y_mean) = (column_means(x, x_dim), column_means(y, y_dim));
+        let mut model = CanonicalModel {
+            x: Directions { mean: x_mean, rows: Vec::new() },
+            y: Directions { mean: y_mean, rows: Vec::new() },
+            rho: Vec::new(),
+        };
+        let (x_mean, y_mean) = (&model.x.mean, &model.y.mean);
+        // As many directions as rows correlate perfectly by chance. The rank alone is found faster.
+        if x_dim + y_dim >= n && rank(x, x_mean, n, tick)? + rank(y, y_mean, n, tick)? >= n {
+            return Ok(model);
+        }
+        let (x_white, y_white) = (whitening(x, x_mean, n, tick)?, whitening(y, y_mean, n, tick)?);
+        let (p, q) = (x_white.nrows() as f64 * scale, y_white.nrows() as f64 * scale);
+        if x_white.nrows() == 0 || y_white.nrows() == 0 {
+            return Ok(model);
+        }
+        let covariance = covariance((x, x_mean), (y, y_mean), tick)? * scale;
+        let decompose = move || {
+            let cross = &x_white * covariance * y_white.transpose();
+            let svd = cross.svd(true, true);
+            let (Some(left), Some(right)) = (svd.u, svd.v_t) else { return model };
+            for (k, sample) in svd.singular_values.iter().enumerate() {
                 let squared = sample.powi(2).min(MAX_SQUARED_CORRELATION);
                 let Some(squared) = shrink(squared, p, q, n as f64, strict) else { continue };
-                rho.push(squared.sqrt());
+                model.rho.push(squared.sqrt());
                 let row = |matrix: DMatrix<f64>| matrix.iter().copied().collect::<Vec<f64>>();
-                x_rows.push(row(left.columns(k, 1).transpose() * &x_white));
-                y_rows.push(row(right.rows(k, 1) * &y_white));
+                model.x.rows.push(row(left.columns(k, 1).transpose() * &x_white));
+                model.y.rows.push(row(right.rows(k, 1) * &y_white));
             }
-        }
-        CanonicalModel {
-            x: Directions { mean: x_mean, rows: x_rows },
-            y: Directions { mean: y_mean, rows: y_rows },
-            rho,
-        }
+            model
+        };
+        run_algebra(x_dim.max(y_dim), decompose, tick)
     }
 
     /// Fits the model to the columns that are correlated with a column of the other side, by more
     /// than chance: few directions among many columns are estimated badly from few rows. Returns
-    /// `None` if that is true of all columns.
-    pub fn fit_screened(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize) -> Option<Self> {
-        let [x_columns, y_columns] = correlated_columns(x, x_dim, y, y_dim);
+    /// `None` if that is true of all columns. `tick`: see [`fit`](Self::fit).
+    pub fn fit_screened(
+        x: &[f32],
+        x_dim: usize,
+        y: &[f32],
+        y_dim: usize,
+        tick: Tick,
+    ) -> Result<Option<Self>> {
+        let [x_columns, y_columns] = correlated_columns(x, x_dim, y, y_dim, tick)?;
         if x_columns.len() == x_dim && y_columns.len() == y_dim {
-            return None;
+            return Ok(None);
         }
         if x_columns.is_empty() || y_columns.is_empty() {
             let none = |dim: usize| Directions { mean: vec![0.0; dim], rows: Vec::new() };
-            return Some(CanonicalModel { x: none(x_dim), y: none(y_dim), rho: Vec::new() });
+            return Ok(Some(CanonicalModel { x: none(x_dim), y: none(y_dim), rho: Vec::new() }));
         }
         let pick = |data: &[f32], dim: usize, columns: &[usize]| -> Vec<f32> {
             data.chunks_exact(dim).flat_map(|row| columns.iter().map(|&k| row[k])).collect()
         };
         let few_x = pick(x, x_dim, &x_columns);
         let few_y = pick(y, y_dim, &y_columns);
-        let few = CanonicalModel::fit(&few_x, x_columns.len(), &few_y, y_columns.len(), true);
-        Some(CanonicalModel {
+        let (p, q) = (x_columns.len(), y_columns.len());
+        let few = CanonicalModel::fit(&few_x, p, &few_y, q, true, tick)?;
+        Ok(Some(CanonicalModel {
             x: few.x.among(x_dim, &x_columns),
             y: few.y.among(y_dim, &y_columns),
             rho: few.rho,
-        })
+        }))
     }
 
     /// Returns I = -1/2 sum_k ln(1 - rho_k^2).
@@ -192,21 +212,37 @@ fn shrink(sample: f64, p: f64, q: f64, n: f64, strict: bool) -> Option<f64> {
 /// Returns the columns of x and of y that have a correlation of more than chance with a column of
 /// the other side: r^2 > (2 ln(p q) + 4) / n, which the largest of p q independent correlations
 /// rarely exceeds.
-fn correlated_columns(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize) -> [Vec<usize>; 2] {
+fn correlated_columns(
+    x: &[f32],
+    x_dim: usize,
+    y: &[f32],
+    y_dim: usize,
+    tick: Tick,
+) -> Result<[Vec<usize>; 2]> {
     let n = x.len() / x_dim.max(1);
     let (x, y) = (centred(x, &column_means(x, x_dim)), centred(y, &column_means(y, y_dim)));
     let norms = |data: &DMatrix<f64>| -> Vec<f64> {
         data.row_iter().map(|row| row.norm().max(f64::MIN_POSITIVE)).collect()
     };
     let (x_norms, y_norms) = (norms(&x), norms(&y));
-    let cross = &x * y.transpose();
     let threshold = (2.0 * ((x_dim * y_dim) as f64).ln() + 4.0) / n as f64;
-    let correlated =
-        |i: usize, j: usize| (cross[(i, j)] / (x_norms[i] * y_norms[j])).powi(2) > threshold;
-    [
-        (0..x_dim).filter(|&i| (0..y_dim).any(|j| correlated(i, j))).collect(),
-        (0..y_dim).filter(|&j| (0..x_dim).any(|i| correlated(i, j))).collect(),
-    ]
+    let (mut x_columns, mut y_found) = (Vec::new(), vec![false; y_dim]);
+    let y = y.transpose();
+    let block = (MAX_PRODUCT / (n * y_dim).max(1)).max(8);
+    for start in (0..x_dim).step_by(block) {
+        tick()?;
+        let cross = x.rows(start, block.min(x_dim - start)) * &y;
+        for (i, row) in (start..).zip(cross.row_iter()) {
+            let correlated =
+                |(r, norm): (&f64, &f64)| (r / (x_norms[i] * norm)).powi(2) > threshold;
+            let found: Vec<bool> = row.iter().zip(&y_norms).map(correlated).collect();
+            if found.contains(&true) {
+                x_columns.push(i);
+            }
+            y_found.iter_mut().zip(found).for_each(|(any, found)| *any |= found);
+        }
+    }
+    Ok([x_columns, (0..y_dim).filter(|&j| y_found[j]).collect()])
 }
 
 /// Returns the mean of every column.
@@ -225,15 +261,65 @@ fn centred(data: &[f32], mean: &[f64]) -> DMatrix<f64> {
     DMatrix::from_iterator(mean.len(), data.len() / mean.len(), values)
 }
 
-/// Returns W with W C W' = 1, without the directions in which C has almost no variance.
-fn whitening(covariance: DMatrix<f64>) -> DMatrix<f64> {
-    let SymmetricEigen { eigenvalues, eigenvectors } = SymmetricEigen::new(covariance);
+/// Returns the sum over rows of the products of centred columns, from the data and means of two
+/// sides.
+fn covariance(x: (&[f32], &[f64]), y: (&[f32], &[f64]), tick: Tick) -> Result<DMatrix<f64>> {
+    let (x_dim, y_dim) = (x.1.len(), y.1.len());
+    let mut sum = DMatrix::zeros(x_dim, y_dim);
+    for (x_rows, y_rows) in x.0.chunks(CHUNK_ROWS * x_dim).zip(y.0.chunks(CHUNK_ROWS * y_dim)) {
+        tick()?;
+        // The columns of these matrices are rows of the data.
+        sum += centred(x_rows, x.1) * centred(y_rows, y.1).transpose();
+    }
+    Ok(sum)
+}
+
+/// Returns the covariance C = X X' / n of n rows of data, with X the centred data, one column for
+/// each row; or X' X / n, which has the same positive eigenvalues, if that is smaller.
+fn second_moments(data: &[f32], mean: &[f64], n: usize, tick: Tick) -> Result<DMatrix<f64>> {
+    let scale = 1.0 / n.max(1) as f64;
+    if mean.len() <= n {
+        return Ok(covariance((data, mean), (data, mean), tick)? * scale);
+    }
+    let x = centred(data, mean);
+    run_algebra(mean.len(), move || x.transpose() * &x * scale, tick)
+}
+
+/// Returns the number of directions in which the data vary.
+fn rank(data: &[f32], mean: &[f64], n: usize, tick: Tick) -> Result<usize> {
+    let moments = second_moments(data, mean, n, tick)?;
+    let eigenvalues = run_algebra(n, move || moments.symmetric_eigenvalues(), tick)?;
+    let largest = eigenvalues.max();
+    Ok(eigenvalues.iter().filter(|value| is_direction(**value, largest)).count())
+}
+
+/// Returns whether data vary in the direction of an eigenvector, given its eigenvalue.
+fn is_direction(eigenvalue: f64, largest: f64) -> bool {
+    eigenvalue > 1e-6 * largest && eigenvalue > 0.0
+}
+
+/// Returns W with W C W' = 1 for the covariance C of the data, without the directions in which C
+/// has almost no variance. With eigenvectors v of X' X / n, the rows of W are
+/// v' X' / (sqrt(n) lambda).
+fn whitening(data: &[f32], mean: &[f64], n: usize, tick: Tick) -> Result<DMatrix<f64>> {
+    let moments = second_moments(data, mean, n, tick)?;
+    if mean.len() <= n {
+        return run_algebra(mean.len(), || directions(moments, f64::sqrt), tick);
+    }
+    let (x, root) = (centred(data, mean).transpose(), (n as f64).sqrt());
+    run_algebra(mean.len(), move || directions(moments, |value| root * value) * x, tick)
+}
+
+/// Returns the eigenvectors of a symmetric matrix, one in each row, divided by a function of their
+/// eigenvalues, without those whose eigenvalue is almost 0.
+fn directions(matrix: DMatrix<f64>, divisor: impl Fn(f64) -> f64) -> DMatrix<f64> {
+    let SymmetricEigen { eigenvalues, eigenvectors } = SymmetricEigen::new(matrix);
     let largest = eigenvalues.max();
     let rows: Vec<_> = eigenvalues
         .iter()
         .enumerate()
-        .filter(|(_, value)| **value > 1e-6 * largest && **value > 0.0)
-        .map(|(k, value)| DVector::from(eigenvectors.column(k)).transpose() / value.sqrt())
+        .filter(|(_, value)| is_direction(**value, largest))
+        .map(|(k, value)| DVector::from(eigenvectors.column(k)).transpose() / divisor(*value))
         .collect();
     if rows.is_empty() {
         return DMatrix::zeros(0, eigenvectors.nrows());
@@ -241,11 +327,26 @@ fn whitening(covariance: DMatrix<f64>) -> DMatrix<f64> {
     DMatrix::from_rows(&rows)
 }
 
+/// Runs a decomposition of matrices of this size: large ones take seconds without a check.
+fn run_algebra<T: Send + 'static>(
+    size: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+    tick: Tick,
+) -> Result<T> {
+    tick()?;
+    if size > MAX_UNCHECKED_SIZE { run_detached(work, tick) } else { Ok(work()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::random::{Purpose, stream};
     use crate::scenario::{Level, ScenarioPlan};
+
+    fn fit(x: &[f32], x_dim: usize, y: &[f32], y_dim: usize, strict: bool) -> CanonicalModel {
+        CanonicalModel::fit(x, x_dim, y, y_dim, strict, &|| Ok(())).unwrap()
+    }
 
     fn gaussian(dim: usize, mi: f64, n: usize) -> (Vec<f32>, Vec<f32>, Vec<f64>) {
         let scenario = ScenarioPlan::new("gaussian", dim).unwrap().at(Level::Mi(mi)).unwrap();
@@ -267,7 +368,7 @@ mod tests {
     fn estimates_the_mutual_information_and_log_ratio_of_gaussians() {
         let (d, n) = (3, 40_000);
         let (x, y, exact) = gaussian(d, 1.5, n);
-        let model = CanonicalModel::fit(&x, d, &y, d, true);
+        let model = fit(&x, d, &y, d, true);
         assert!((model.mutual_information().0 - 1.5).abs() < 0.035);
         let reference = model.reference(&x, &y);
         let worst = (0..2000)
@@ -284,9 +385,9 @@ mod tests {
         for (d, n) in [(5, 500), (20, 2000), (50, 700)] {
             let (x, _, _) = gaussian(d, 1.0, n);
             let (y, _, _) = gaussian(d, 1.0, 2 * n);
-            let model = CanonicalModel::fit(&x, d, &y[n * d..], d, true);
+            let model = fit(&x, d, &y[n * d..], d, true);
             assert!(model.mutual_information().0 < 0.05, "d = {d}: {:?}", model.rho);
-            let loose = CanonicalModel::fit(&x, d, &y[n * d..], d, false);
+            let loose = fit(&x, d, &y[n * d..], d, false);
             assert!(!loose.is_independent());
         }
     }
@@ -303,16 +404,17 @@ mod tests {
         let (noise, _, _) = gaussian(d, 1.0, 3 * n);
         x = widen(&x, &noise[n * d..2 * n * d]);
         y = widen(&y, &noise[2 * n * d..]);
-        let model = CanonicalModel::fit_screened(&x, d, &y, d).unwrap();
+        let model = CanonicalModel::fit_screened(&x, d, &y, d, &|| Ok(())).unwrap().unwrap();
         assert_eq!(model.rho.len(), 2);
-        let unrelated = CanonicalModel::fit_screened(&x, d, &noise[..n * d], d).unwrap();
+        let unrelated =
+            CanonicalModel::fit_screened(&x, d, &noise[..n * d], d, &|| Ok(())).unwrap().unwrap();
         assert!(unrelated.is_independent());
         let mean = |model: &CanonicalModel| {
             let reference = model.reference(&x, &y);
             let error = |i: usize| (f64::from(reference.log_ratio(i, i)) - exact[i]).abs();
             (0..n).map(error).sum::<f64>() / n as f64
         };
-        let full = CanonicalModel::fit(&x, d, &y, d, true);
+        let full = fit(&x, d, &y, d, true);
         assert!(mean(&model) < 0.5 * mean(&full), "{} {}", mean(&model), mean(&full));
     }
 
@@ -320,12 +422,48 @@ mod tests {
     fn degenerate_columns_are_ignored() {
         let (x, y, _) = gaussian(1, 1.0, 1000);
         let twice: Vec<f32> = x.iter().flat_map(|v| [*v, 2.0 * *v, 7.0]).collect();
-        let plain = CanonicalModel::fit(&x, 1, &y, 1, true).mutual_information().0;
-        let doubled = CanonicalModel::fit(&twice, 3, &y, 1, true).mutual_information().0;
+        let plain = fit(&x, 1, &y, 1, true).mutual_information().0;
+        let doubled = fit(&twice, 3, &y, 1, true).mutual_information().0;
         assert!((plain - doubled).abs() < 1e-6, "{plain} {doubled}");
-        let constant = CanonicalModel::fit(&vec![1.0; 1000], 1, &y, 1, true);
+        let constant = fit(&vec![1.0; 1000], 1, &y, 1, true);
         assert!(constant.is_independent());
-        let equal = CanonicalModel::fit(&x, 1, &x, 1, true).mutual_information().0;
+        let equal = fit(&x, 1, &x, 1, true).mutual_information().0;
         assert!(equal.is_finite() && equal > 5.0);
+    }
+
+    /// 300 columns that are weighted sums of 3 have no more to say than the 3, although they are
+    /// more than the rows.
+    #[test]
+    fn more_columns_than_rows_are_reduced_to_their_directions() {
+        let (n, d) = (200, 3);
+        let (x, y, _) = gaussian(d, 1.5, n);
+        let weights = |k: usize| [1.0, (k as f32).sin(), (k as f32 * 0.7).cos()];
+        let sum = |row: &[f32], k| row.iter().zip(weights(k)).map(|(v, w)| v * w).sum::<f32>();
+        let wide: Vec<f32> =
+            x.chunks_exact(d).flat_map(|row| (0..300).map(|k| sum(row, k))).collect();
+        let (few, many) = (fit(&x, d, &y, d, true), fit(&wide, 300, &y, d, true));
+        assert_eq!(few.rho.len(), many.rho.len());
+        let (few, many) = (few.reference(&x, &y), many.reference(&wide, &y));
+        for row in 0..n {
+            let difference = few.log_ratio(row, row) - many.log_ratio(row, row);
+            assert!(difference.abs() < 1e-2, "{difference}");
+        }
+    }
+
+    #[test]
+    fn columns_of_full_rank_as_many_as_rows_show_nothing() {
+        let (x, y, _) = gaussian(60, 1.5, 100);
+        assert!(fit(&x, 60, &y, 60, false).is_independent());
+        let (x, y, _) = gaussian(400, 1.5, 100);
+        assert!(fit(&x, 400, &y, 400, false).is_independent());
+    }
+
+    #[test]
+    fn a_failed_check_ends_the_computation() {
+        let (x, y, _) = gaussian(400, 1.5, 100);
+        let fail = || Err(Error::Interrupted);
+        let fitted = CanonicalModel::fit(&x, 400, &y, 400, true, &fail);
+        assert_eq!(fitted, Err(Error::Interrupted));
+        assert_eq!(CanonicalModel::fit_screened(&x, 400, &y, 400, &fail), Err(Error::Interrupted));
     }
 }

@@ -1,7 +1,7 @@
 //! The k-nearest-neighbour estimator of Kraskov, Stoegbauer and Grassberger.
 
 use crate::error::Result;
-use crate::parallel::run_jobs;
+use crate::parallel::{Tick, run_jobs};
 use statrs::function::gamma::digamma;
 
 /// Returns the terms of KSG's first estimator with the maximum norm, one for each point:
@@ -10,7 +10,7 @@ use statrs::function::gamma::digamma;
 ///
 /// with n_x (n_y) the number of other points whose distance in x (in y) is less than the distance
 /// of the k-th neighbour in (x, y). `x` and `y` are row-major and have more than k rows. `tick` is
-/// called once for each point; its error ends the computation.
+/// called once for each point, and a few times before; its error ends the computation.
 pub fn ksg(
     x: &[f32],
     x_dim: usize,
@@ -18,7 +18,7 @@ pub fn ksg(
     y_dim: usize,
     k: usize,
     threads: usize,
-    tick: &(dyn Fn() -> Result<()> + Sync),
+    tick: Tick,
 ) -> Result<Vec<f64>> {
     let n = x.len() / x_dim.max(1);
     let joint: Vec<f32> = x
@@ -26,8 +26,8 @@ pub fn ksg(
         .zip(y.chunks_exact(y_dim))
         .flat_map(|(x, y)| x.iter().chain(y).copied())
         .collect();
-    let both = Tree::new(&joint, x_dim + y_dim);
-    let (x_tree, y_tree) = (Tree::new(x, x_dim), Tree::new(y, y_dim));
+    let both = Tree::new(&joint, x_dim + y_dim, tick)?;
+    let (x_tree, y_tree) = (Tree::new(x, x_dim, tick)?, Tree::new(y, y_dim, tick)?);
     let constant = digamma(k as f64) + digamma(n as f64);
     let term = |i: usize| {
         tick()?;
@@ -43,6 +43,9 @@ pub fn ksg(
 
 /// The number of points that a thread processes at a time.
 const BLOCK: usize = 256;
+
+/// The number of points from which the construction of a node is preceded by a check.
+const MANY_POINTS: usize = 4096;
 
 /// The maximum number of points in a leaf.
 const MAX_LEAF_POINTS: usize = 16;
@@ -65,12 +68,12 @@ struct Node {
 }
 
 impl<'a> Tree<'a> {
-    fn new(points: &'a [f32], dim: usize) -> Self {
+    fn new(points: &'a [f32], dim: usize, tick: Tick) -> Result<Self> {
         let n = points.len() / dim;
         let order = (0..n as u32).collect();
         let mut tree = Tree { points, dim, order, nodes: Vec::new() };
-        tree.build(0, n);
-        tree
+        tree.build(0, n, tick)?;
+        Ok(tree)
     }
 
     fn point(&self, i: usize) -> &[f32] {
@@ -79,7 +82,10 @@ impl<'a> Tree<'a> {
 
     /// Adds the node of `order[start..end]`, split at the median of the widest side of its box, and
     /// returns its index.
-    fn build(&mut self, start: usize, end: usize) -> usize {
+    fn build(&mut self, start: usize, end: usize, tick: Tick) -> Result<usize> {
+        if end - start >= MANY_POINTS {
+            tick()?;
+        }
         let mut low = vec![f32::INFINITY; self.dim];
         let mut high = vec![f32::NEG_INFINITY; self.dim];
         for &i in &self.order[start..end] {
@@ -101,11 +107,11 @@ impl<'a> Tree<'a> {
             let coordinate = |i: &u32| points[*i as usize * dim + widest];
             self.order[start..end]
                 .select_nth_unstable_by(middle, |a, b| coordinate(a).total_cmp(&coordinate(b)));
-            let left = self.build(start, start + middle);
-            let right = self.build(start + middle, end);
+            let left = self.build(start, start + middle, tick)?;
+            let right = self.build(start + middle, end, tick)?;
             self.nodes[index].children = Some((left, right));
         }
-        index
+        Ok(index)
     }
 
     /// Returns the distance of two points; if it exceeds `limit`, some number above `limit`.
@@ -213,7 +219,7 @@ mod tests {
             // Coarse values give ties and boxes of zero width.
             let points: Vec<f32> =
                 (0..n * dim).map(|_| (rng.random_range(0.0..1.0f32) * 20.0).round()).collect();
-            let tree = Tree::new(&points, dim);
+            let tree = Tree::new(&points, dim, &|| Ok(())).unwrap();
             for i in 0..n {
                 let mut distances: Vec<f32> = (0..n)
                     .filter(|&j| j != i)

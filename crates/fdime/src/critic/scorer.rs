@@ -23,23 +23,26 @@ impl Forward {
         Forward { scratch: mlp.scratch(CHUNK), mlp }
     }
 
-    /// Returns the outputs of all items, row-major. `fill` writes the input of an item.
-    fn outputs<T>(
+    /// Returns the outputs of all items, row-major. `fill` writes the input of an item; an error of
+    /// `tick` ends the computation.
+    fn outputs<T, E>(
         &mut self,
         parameters: &[f32],
         items: &[T],
         fill: impl Fn(&T, &mut [f32]),
-    ) -> Vec<f32> {
+        tick: &impl Fn() -> Result<(), E>,
+    ) -> Result<Vec<f32>, E> {
         let layers = self.mlp.layers();
         let (inputs, outputs) = (self.mlp.width(0), self.mlp.width(layers));
         let mut all = Vec::with_capacity(items.len() * outputs);
         for chunk in items.chunks(CHUNK) {
+            tick()?;
             let rows = self.scratch.activations[0].chunks_exact_mut(inputs);
             rows.zip(chunk).for_each(|(row, item)| fill(item, row));
             self.mlp.forward(parameters, 0, chunk.len(), None, &mut self.scratch);
             all.extend(&self.scratch.activations[layers][..chunk.len() * outputs]);
         }
-        all
+        Ok(all)
     }
 }
 
@@ -56,24 +59,27 @@ impl PairScorer {
         }
     }
 
-    /// Returns the scores of (x_i, y_j), including the reference, for all given (i, j).
-    pub(crate) fn scores(
+    /// Returns the scores of (x_i, y_j), including the reference, for all given (i, j). `tick` is
+    /// called at intervals; its error ends the computation.
+    pub(crate) fn scores<E>(
         &mut self,
         parameters: &[f32],
         inputs: &Inputs,
         pairs: impl Iterator<Item = (u32, u32)>,
-    ) -> Vec<f32> {
+        tick: impl Fn() -> Result<(), E>,
+    ) -> Result<Vec<f32>, E> {
         let pairs: Vec<(u32, u32)> = pairs.collect();
         let mut scores = match self {
             PairScorer::Pairs(network) => {
                 let x_dim = inputs.dims.0;
-                network.outputs(parameters, &pairs, |&(i, j), row| {
+                let fill = |&(i, j): &(u32, u32), row: &mut [f32]| {
                     row[..x_dim].copy_from_slice(inputs.x_row(i));
                     row[x_dim..].copy_from_slice(inputs.y_row(j));
-                })
+                };
+                network.outputs(parameters, &pairs, fill, &tick)?
             }
             PairScorer::Separable(networks) => {
-                separable_scores(networks, parameters, inputs, &pairs)
+                separable_scores(networks, parameters, inputs, &pairs, &tick)?
             }
         };
         if inputs.reference.width > 0 {
@@ -81,29 +87,30 @@ impl PairScorer {
                 *score += inputs.reference.log_ratio(i as usize, j as usize);
             }
         }
-        scores
+        Ok(scores)
     }
 }
 
 /// Embeds every row that is part of a pair once, and returns the inner products.
-fn separable_scores(
+fn separable_scores<E>(
     [g, h]: &mut [Forward; 2],
     parameters: &[f32],
     inputs: &Inputs,
     pairs: &[(u32, u32)],
-) -> Vec<f32> {
+    tick: &impl Fn() -> Result<(), E>,
+) -> Result<Vec<f32>, E> {
     let embedding = g.mlp.width(g.mlp.layers());
     let (of_g, of_h) = parameters.split_at(g.mlp.parameter_count());
     let x = Used::new(pairs.iter().map(|pair| pair.0));
     let y = Used::new(pairs.iter().map(|pair| pair.1));
-    let g_x = g.outputs(of_g, &x.rows, |&i, row| row.copy_from_slice(inputs.x_row(i)));
-    let h_y = h.outputs(of_h, &y.rows, |&j, row| row.copy_from_slice(inputs.y_row(j)));
+    let g_x = g.outputs(of_g, &x.rows, |&i, row| row.copy_from_slice(inputs.x_row(i)), tick)?;
+    let h_y = h.outputs(of_h, &y.rows, |&j, row| row.copy_from_slice(inputs.y_row(j)), tick)?;
     let range = |at: u32| at as usize * embedding..(at as usize + 1) * embedding;
     let score = |&(i, j): &(u32, u32)| {
         let (i, j) = (x.position[i as usize], y.position[j as usize]);
         dot(&g_x[range(i)], &h_y[range(j)])
     };
-    pairs.iter().map(score).collect()
+    Ok(pairs.iter().map(score).collect())
 }
 
 /// The distinct rows of one side of pairs, and the position of each among them.

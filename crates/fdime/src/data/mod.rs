@@ -9,7 +9,6 @@ mod frame;
 mod guard;
 mod integers;
 mod json_lines;
-mod memory;
 mod npy;
 mod open;
 mod pairs;

@@ -1,7 +1,7 @@
 //! Options for reading tables.
 
-use super::memory::free_memory;
 use super::source::Checked;
+use crate::memory;
 use crate::message::{Message, Parameter};
 
 /// The treatment of rows with a missing value.
@@ -62,7 +62,7 @@ impl Reading<'_> {
         match self.max_memory {
             Some(bytes) => MemoryLimit { bytes, is_chosen: true },
             // An estimate needs room for more than the table itself.
-            None => MemoryLimit { bytes: free_memory() / 4 * 3, is_chosen: false },
+            None => MemoryLimit { bytes: memory::free() / 4 * 3, is_chosen: false },
         }
     }
 }

@@ -528,6 +528,19 @@ mod tests {
     }
 
     proptest! {
+        /// Any text is evaluated or refused; the stack of a program is never too small.
+        #[test]
+        fn no_text_is_too_strange(
+            parts in prop::collection::vec(
+                prop::sample::select(vec!["u", "1", ".5", "e", "+", "-", "*", "/", "^", "(", ")", "ln", " "]),
+                0..60,
+            )
+        ) {
+            if let Ok(expression) = Expression::parse(&parts.concat()) {
+                expression.evaluate(1.5);
+            }
+        }
+
         /// f' and f'' equal central differences of f and f' for every function and operator.
         #[test]
         fn derivatives_match_finite_differences(u in 0.2f64..0.8) {

@@ -1,7 +1,7 @@
 use super::{Device, Engine, Task};
 use crate::error::Result;
 use crate::parallel::{run_jobs, thread_count};
-use crate::train::{Observers, Outcome, Trainer};
+use crate::train::{Observers, Outcome, Recorder, Trainer};
 
 /// Executes trainings on the processor's cores. Results do not depend on the number of threads.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +28,13 @@ impl Engine for CpuEngine {
     fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>> {
         run_jobs(self.threads, tasks.len(), |index, threads| {
             let Task { training, source, steps } = tasks[index];
+            let recorder = Recorder::new(steps, observers(index));
+            if recorder.is_stopped() {
+                return Ok(recorder.finish(None));
+            }
             let dims = source.dims();
             training.check_memory(dims)?;
-            Trainer::new(training, dims, threads)?.train(source, steps, observers(index))
+            Trainer::new(training, dims, threads)?.train_recorded(source, steps, recorder)
         })
     }
 }

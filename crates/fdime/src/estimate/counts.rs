@@ -7,7 +7,7 @@ use super::independence::IndependenceTest;
 use super::levels::{Levels, is_category};
 use super::method::Method;
 use super::plan::EstimatePlan;
-use super::progress::Progress;
+use super::progress::{Progress, check};
 use super::result::{Baselines, Estimate};
 use super::serial::SerialDependence;
 use super::standard_error;
@@ -71,15 +71,20 @@ pub(super) fn estimate_from_counts(
         race: Vec::new(),
         lower_bound: None,
         baselines: Baselines::default(),
-        verdict: verdict(counts, table, plan.order),
+        verdict: verdict(counts, table, plan.order, progress)?,
         models: Vec::new(),
     })
 }
 
-fn verdict(counts: &Contingency, table: Table, order: RowOrder) -> Verdict {
-    let serial = SerialDependence::of(table.x, table.y).reason(order);
+fn verdict(
+    counts: &Contingency,
+    table: Table,
+    order: RowOrder,
+    progress: &dyn Progress,
+) -> Result<Verdict> {
+    let serial = SerialDependence::of(table.x, table.y, || check(progress))?.reason(order);
     let reasons = [sparse_table(counts), counted_numbers(table), few_rows(table.rows), serial];
-    Verdict::of(reasons.into_iter().flatten().collect())
+    Ok(Verdict::of(reasons.into_iter().flatten().collect()))
 }
 
 fn sparse_table(counts: &Contingency) -> Option<Reason> {

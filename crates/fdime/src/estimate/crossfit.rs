@@ -8,7 +8,7 @@ use super::method::Method;
 use super::model::{FoldModel, Member};
 use super::normalised::Normalised;
 use super::plan::EstimatePlan;
-use super::progress::{Progress, advance};
+use super::progress::{Progress, check};
 use super::recipe::CriticRecipe;
 use super::result::{FoldFigures, FoldRows, MAX_LATE_GAIN, MemberFigures, RaceEntry, late_gain};
 use super::scaling::Scaling;
@@ -208,8 +208,8 @@ fn folds_without_rows_of(folds: &[Fold], fold: usize) -> Vec<usize> {
 fn training_cost(recipe: &CriticRecipe, columns: usize) -> u64 {
     let widths: Vec<usize> =
         [columns + 2].into_iter().chain(recipe.hidden.iter().copied()).chain([1]).collect();
-    let row: usize = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    (recipe.steps * recipe.batch * 6) as u64 * row as u64 / 1_000_000
+    let row: f64 = widths.windows(2).map(|pair| pair[0] as f64 * pair[1] as f64).sum();
+    (recipe.steps as f64 * recipe.batch as f64 * 6.0 * row / 1e6) as u64
 }
 
 /// Adds a training's steps to the progress of the estimate.
@@ -220,6 +220,10 @@ struct StepCounter<'a> {
 }
 
 impl Observer for StepCounter<'_> {
+    fn on_begin(&mut self) -> ControlFlow<()> {
+        self.progress.advance(0)
+    }
+
     fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
         self.progress.advance(self.units)
     }
@@ -338,6 +342,7 @@ impl Work<'_> {
     fn run(&self, jobs: &[Job]) -> Result<Vec<(Job, Option<Candidate>)>> {
         let sources =
             run_jobs(self.engine.threads(), jobs.len(), |index, _| self.rows(jobs[index]));
+        let sources = sources.into_iter().collect::<Result<Vec<_>>>()?;
         let trainings: Vec<Training> = jobs
             .iter()
             .zip(&sources)
@@ -363,6 +368,8 @@ impl Work<'_> {
         };
         let outcomes = self.engine.execute(&tasks, &observer);
         drop(tasks);
+        // A training of no steps does not tell that it was stopped.
+        check(self.progress)?;
         let mut best = Vec::new();
         for outcome in outcomes {
             let outcome = outcome?;
@@ -372,9 +379,10 @@ impl Work<'_> {
             best.push(outcome.best);
         }
         let bounds = run_jobs(self.engine.threads(), jobs.len(), |index, _| {
-            let best = best[index].as_ref()?;
-            Some(self.validation_bound(jobs[index], &sources[index], &best.parameters))
+            let Some(best) = &best[index] else { return Ok(None) };
+            self.validation_bound(jobs[index], &sources[index], &best.parameters).map(Some)
         });
+        let bounds = bounds.into_iter().collect::<Result<Vec<_>>>()?;
         let finished = jobs.iter().zip(sources).zip(best.into_iter().zip(bounds));
         let candidates = finished.map(|((job, source), (best, bound))| {
             let candidate = best.zip(bound).map(|(best, bound)| Candidate {
@@ -389,7 +397,7 @@ impl Work<'_> {
     }
 
     /// Returns a critic's lower bound of the mutual information on the validation rows.
-    fn validation_bound(&self, job: Job, source: &TableRows, parameters: &[f32]) -> f64 {
+    fn validation_bound(&self, job: Job, source: &TableRows, parameters: &[f32]) -> Result<f64> {
         let Table { x, y, .. } = self.table;
         let mut rows = source.validation.clone();
         // Neighbours in a series are not independent, so blocks are random.
@@ -403,24 +411,28 @@ impl Work<'_> {
         };
         let positions: Vec<u32> = (0..rows.len() as u32).collect();
         let mut pairs = PairedNull::within_blocks(&cut(&positions, BOUND_BLOCK));
-        let inputs = member.map.apply(x, y, &rows);
-        pairs.ratios = member.log_ratios(self.estimator, &inputs, pairs.pairs.iter().copied());
+        let tick = || check(self.progress);
+        let inputs = member.map.apply_checked(x, y, &rows, &tick)?;
+        let all = pairs.pairs.iter().copied();
+        pairs.ratios = member.log_ratios(self.estimator, &inputs, all, tick)?;
         let observed = pairs.pairs.iter().zip(&pairs.ratios).filter(|((i, j), _)| i == j);
         let limit = largest(observed.map(|(_, ratio)| ratio));
-        Normalised::new(&pairs.pairs, &pairs.ratios, limit).lower_bound()
+        Ok(Normalised::new(&pairs.pairs, &pairs.ratios, limit).lower_bound())
     }
 
     /// Returns the rows of a training, with the maps of its recipe fitted to them.
-    fn rows(&self, job: Job) -> TableRows<'_> {
+    fn rows(&self, job: Job) -> Result<TableRows<'_>> {
         let Table { x, y, .. } = self.table;
         let Fold { train, validation, .. } = &self.folds[job.fold];
-        TableRows {
+        let tick = || check(self.progress);
+        Ok(TableRows {
             x,
             y,
-            map: InputMap::fit(&self.recipes[job.recipe], x, y, train),
+            map: InputMap::fit(&self.recipes[job.recipe], x, y, train, &tick)?,
             train: thinned(train, MAX_TRAINING_ROWS),
             validation: thinned(validation, MAX_VALIDATION_ROWS),
-        }
+            progress: self.progress,
+        })
     }
 
     /// Combines each fold's candidates into one model and scores the fold's rows with it.
@@ -440,7 +452,7 @@ impl Work<'_> {
     }
 
     fn score_fold(&self, fold: &Fold, candidates: &[(&Candidate, f64)]) -> Result<ScoredFold> {
-        let mut null = self.null_pairs(fold, MAX_NULL_ROWS / self.folds.len());
+        let mut null = self.null_pairs(fold, MAX_NULL_ROWS / self.folds.len())?;
         let mut rng = stream(self.plan.seed, Purpose::Rows, 1, 0);
         let train: Vec<u32> =
             fold.train.sample(&mut rng, MAX_SCORED_TRAINING_ROWS).copied().collect();
@@ -531,9 +543,10 @@ impl Work<'_> {
             if weight > 0.0 {
                 let (map, parameters) = (candidate.map.clone(), candidate.best.parameters.clone());
                 let member = Member { recipe, map, parameters, weight };
-                let inputs = member.map.apply(x, y, &used);
-                advance(self.progress, 0)?;
-                let own = member.log_ratios(self.estimator, &inputs, pairs.iter().copied());
+                let tick = || check(self.progress);
+                let inputs = member.map.apply_checked(x, y, &used, &tick)?;
+                let own =
+                    member.log_ratios(self.estimator, &inputs, pairs.iter().copied(), tick)?;
                 figures.mi_nats =
                     Some(self.member_mi(&own, fold.test.len(), train.len(), null_pairs));
                 for (sum, own) in sums.ratios.iter_mut().zip(own) {
@@ -562,7 +575,7 @@ impl Work<'_> {
     /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the
     /// same ratio, ties are broken by a Gaussian copula that keeps every correlation, however
     /// small.
-    fn null_pairs(&self, fold: &Fold, max_rows: usize) -> PairedNull {
+    fn null_pairs(&self, fold: &Fold, max_rows: usize) -> Result<PairedNull> {
         let Table { x, y, .. } = self.table;
         let mut null = match self.plan.order {
             RowOrder::Exchangeable => {
@@ -583,7 +596,8 @@ impl Work<'_> {
                 PairedNull::shifts(&fold.test, 0, max_rows, self.plan.seed)
             }
         };
-        let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false);
+        let tick = || check(self.progress);
+        let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false, &tick)?;
         if let Some(gaussian) = gaussian {
             let reference = gaussian.reference(x, y, &fold.test);
             // Test rows are in ascending order.
@@ -593,7 +607,7 @@ impl Work<'_> {
                 null.ties = null.pairs.iter().map(ratio).collect();
             }
         }
-        null
+        Ok(null)
     }
 }
 

@@ -51,18 +51,31 @@ fn numbers(side: &[Column]) -> Vec<Numbers<'_>> {
 }
 
 /// Describes a numeric column that is a function of the other side, such as "column 'y' is a smooth
-/// function of column 'x'"; returns `None` if none is found.
-pub(super) fn function_between(x: &[Column], y: &[Column]) -> Option<String> {
+/// function of column 'x'"; returns `None` if none is found. `tick` is called at intervals; its error
+/// ends the search.
+pub(super) fn function_between<E>(
+    x: &[Column],
+    y: &[Column],
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Option<String>, E> {
     let (x, y) = (numbers(x), numbers(y));
-    curve(&x, &y)
-        .or_else(|| curve(&y, &x))
-        .or_else(|| weighted_sum(&x, &y))
-        .or_else(|| weighted_sum(&y, &x))
+    let sides = [(&x, &y), (&y, &x)];
+    for (from, to) in sides {
+        if let Some(found) = curve(from, to, &tick)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(sides.into_iter().find_map(|(from, to)| weighted_sum(from, to)))
 }
 
 /// Describes a column of `to` that is a function of one column of `from`.
-fn curve(from: &[Numbers], to: &[Numbers]) -> Option<String> {
+fn curve<E>(
+    from: &[Numbers],
+    to: &[Numbers],
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Option<String>, E> {
     for u in from.iter().take(MAX_COLUMNS) {
+        tick()?;
         let mut order: Vec<usize> = (0..u.values.len()).collect();
         order.sort_unstable_by(|&a, &b| u.values[a].total_cmp(&u.values[b]));
         for v in to.iter().take(MAX_COLUMNS) {
@@ -70,10 +83,11 @@ fn curve(from: &[Numbers], to: &[Numbers]) -> Option<String> {
             let Some(shape) = distinct_points(points).and_then(|points| shape(&points)) else {
                 continue;
             };
-            return Some(format!("column {} is {shape} column {}", quote(v.name), quote(u.name)));
+            let found = format!("column {} is {shape} column {}", quote(v.name), quote(u.name));
+            return Ok(Some(found));
         }
     }
-    None
+    Ok(None)
 }
 
 /// Returns the points with ascending first coordinates, each once. Returns `None` if points share
@@ -195,9 +209,15 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parallel::never;
     use crate::random::{Purpose, stream};
     use rand::RngExt;
     use rand_distr::StandardNormal;
+
+    fn function_between(x: &[Column], y: &[Column]) -> Option<String> {
+        let Ok(found) = super::function_between(x, y, never);
+        found
+    }
 
     fn column(name: &str, values: Vec<f64>) -> Column {
         Column { name: name.into(), values: Values::Continuous(values) }

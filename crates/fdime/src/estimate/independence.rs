@@ -1,7 +1,7 @@
 //! A permutation test of independence that needs no retraining: the critics of a fold were not
 //! trained on its test rows, so under independence all pairings of these rows are equally likely.
 
-use super::progress::{Progress, advance};
+use super::progress::{Progress, check};
 use crate::error::Result;
 use crate::random::{Purpose, Rng, stream};
 use crate::scores::ScoreBlock;
@@ -208,7 +208,7 @@ impl IndependenceTest {
         let mut rng = stream(seed, Purpose::Null, 1, 0);
         let mut permuted = Vec::with_capacity(m);
         for _ in 0..m {
-            advance(progress, 0)?;
+            check(progress)?;
             permuted.push(statistic(Some(&mut rng)));
         }
         let width = null_width(folds.len(), freedom);

@@ -5,11 +5,16 @@ use super::scaling::{Scaling, SideScaler};
 use crate::baseline::CanonicalModel;
 use crate::critic::{Inputs, Reference};
 use crate::data::Column;
+use crate::error::Result;
+use crate::parallel::Tick;
 use serde::{Deserialize, Serialize};
 
 /// The maximum number of rows that maps are fitted to. More rows would not make quantiles and
 /// correlations noticeably more precise.
 const MAX_ROWS_TO_FIT: usize = 100_000;
+
+/// The maximum number of inputs that are computed between two checks.
+const MAX_BLOCK_INPUTS: usize = 1_000_000;
 
 /// The maps of both sides, fitted on training rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,20 +37,21 @@ pub struct GaussianReference {
 
 impl GaussianReference {
     /// Fits the model to these rows. Returns `None` if one side has no continuous columns.
-    /// `strict`: see [`CanonicalModel::fit`].
+    /// `strict` and `tick`: see [`CanonicalModel::fit`].
     pub fn fit(
         x: &[Column],
         y: &[Column],
         rows: &[u32],
         scaling: Scaling,
         strict: bool,
-    ) -> Option<Self> {
+        tick: Tick,
+    ) -> Result<Option<Self>> {
         let rows = &thinned(rows, MAX_ROWS_TO_FIT);
-        let x_scaler = SideScaler::plain(x, rows, scaling);
-        let y_scaler = SideScaler::plain(y, rows, scaling);
+        let x_scaler = SideScaler::plain(x, rows, scaling, tick)?;
+        let y_scaler = SideScaler::plain(y, rows, scaling, tick)?;
         let (p, q) = (x_scaler.continuous(), y_scaler.continuous());
         if p == 0 || q == 0 {
-            return None;
+            return Ok(None);
         }
         let scores = Scores {
             x: x_scaler.apply_continuous(x, rows),
@@ -53,8 +59,8 @@ impl GaussianReference {
             y: y_scaler.apply_continuous(y, rows),
             q,
         };
-        let model = if strict { scores.best_model() } else { scores.model(false) };
-        Some(GaussianReference { x: x_scaler, y: y_scaler, model })
+        let model = if strict { scores.best_model(tick)? } else { scores.model(false, tick)? };
+        Ok(Some(GaussianReference { x: x_scaler, y: y_scaler, model }))
     }
 
     /// Returns the log ratios of these rows.
@@ -72,17 +78,17 @@ struct Scores {
 }
 
 impl Scores {
-    fn model(&self, strict: bool) -> CanonicalModel {
-        CanonicalModel::fit(&self.x, self.p, &self.y, self.q, strict)
+    fn model(&self, strict: bool, tick: Tick) -> Result<CanonicalModel> {
+        CanonicalModel::fit(&self.x, self.p, &self.y, self.q, strict, tick)
     }
 
-    fn screened(&self) -> Option<CanonicalModel> {
-        CanonicalModel::fit_screened(&self.x, self.p, &self.y, self.q)
+    fn screened(&self, tick: Tick) -> Result<Option<CanonicalModel>> {
+        CanonicalModel::fit_screened(&self.x, self.p, &self.y, self.q, tick)
     }
 
     /// Returns the model of all columns or that of correlated columns alone, whichever has the
     /// larger mean log ratio on the last fifth of the rows when it is fitted to the others.
-    fn best_model(&self) -> CanonicalModel {
+    fn best_model(&self, tick: Tick) -> Result<CanonicalModel> {
         let rows = self.x.len() / self.p;
         let [first, last] = self.split(rows - rows / 5);
         let last_rows = rows / 5;
@@ -94,9 +100,12 @@ impl Scores {
             };
             (0..last_rows).map(ratio).sum::<f64>() / last_rows.max(1) as f64
         };
-        let prefers_few = first.screened().is_some_and(|few| mean(&few) > mean(&first.model(true)));
-        let few = if prefers_few { self.screened() } else { None };
-        few.unwrap_or_else(|| self.model(true))
+        let prefers_few = match first.screened(tick)? {
+            Some(few) => mean(&few) > mean(&first.model(true, tick)?),
+            None => false,
+        };
+        let few = if prefers_few { self.screened(tick)? } else { None };
+        few.map_or_else(|| self.model(true, tick), Ok)
     }
 
     /// Returns the first `rows` rows and the others.
@@ -125,21 +134,29 @@ impl InputMap {
         sides.chain([&self.x, &self.y]).all(SideScaler::is_valid)
     }
 
-    /// Fits the maps of a recipe to these rows.
-    pub fn fit(recipe: &CriticRecipe, x: &[Column], y: &[Column], rows: &[u32]) -> Self {
+    /// Fits the maps of a recipe to these rows. `tick`: see [`CanonicalModel::fit`].
+    pub fn fit(
+        recipe: &CriticRecipe,
+        x: &[Column],
+        y: &[Column],
+        rows: &[u32],
+        tick: Tick,
+    ) -> Result<Self> {
         let thin = thinned(rows, MAX_ROWS_TO_FIT);
         let scaling = match recipe.reference {
             ReferenceKind::None => None,
             ReferenceKind::GaussianCopula => Some(Scaling::Gaussian),
             ReferenceKind::Gaussian => Some(Scaling::Standard),
         };
-        InputMap {
-            x: SideScaler::fit(x, &thin, &recipe.features),
-            y: SideScaler::fit(y, &thin, &recipe.features),
-            reference: scaling
-                .and_then(|scaling| GaussianReference::fit(x, y, rows, scaling, true))
-                .filter(|reference| !reference.model.is_independent()),
-        }
+        let reference = match scaling {
+            Some(scaling) => GaussianReference::fit(x, y, rows, scaling, true, tick)?,
+            None => None,
+        };
+        Ok(InputMap {
+            x: SideScaler::fit(x, &thin, &recipe.features, tick)?,
+            y: SideScaler::fit(y, &thin, &recipe.features, tick)?,
+            reference: reference.filter(|reference| !reference.model.is_independent()),
+        })
     }
 
     /// Returns the inputs of these rows.
@@ -150,5 +167,27 @@ impl InputMap {
             .map(|gaussian| gaussian.reference(x, y, rows))
             .unwrap_or_default();
         Inputs { dims: self.dims(), x: self.x.apply(x, rows), y: self.y.apply(y, rows), reference }
+    }
+
+    /// Returns the inputs of these rows, with checks in between; the error of one ends the
+    /// computation.
+    pub(super) fn apply_checked(
+        &self,
+        x: &[Column],
+        y: &[Column],
+        rows: &[u32],
+        tick: Tick,
+    ) -> Result<Inputs> {
+        let width = self.x.width() + self.y.width();
+        let mut all = self.apply(x, y, &[]);
+        for block in rows.chunks((MAX_BLOCK_INPUTS / width.max(1)).max(1)) {
+            tick()?;
+            let inputs = self.apply(x, y, block);
+            all.x.extend(inputs.x);
+            all.y.extend(inputs.y);
+            all.reference.x.extend(inputs.reference.x);
+            all.reference.y.extend(inputs.reference.y);
+        }
+        Ok(all)
     }
 }

@@ -54,11 +54,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::message::Parameter;
 use crate::nats::Nats;
+use crate::parallel::Tick;
 use crate::random::{Purpose, stream};
 use counts::{countable, estimate_from_counts};
 use crossfit::{Table, crossfit, mean_and_variance};
 use levels::takes_few_values;
 use normalised::mean;
+use progress::check;
 use rand::RngExt;
 use serial::{SerialDependence, autocorrelation_time};
 use verdict::{Evidence, entropy_bound};
@@ -115,7 +117,8 @@ pub fn estimate(
     if let Some(counts) = countable(table, plan) {
         return estimate_from_counts(&counts, table, plan, progress);
     }
-    let mut serial = SerialDependence::of(x, y);
+    let tick = || check(progress);
+    let mut serial = SerialDependence::of(x, y, tick)?;
     let mut fit = crossfit(table, plan, &serial, engine, progress)?;
     if plan.method == Method::Auto {
         fit.raise(shortfall(fit.lower_bound, training_gap(&fit.folds)));
@@ -134,8 +137,8 @@ pub fn estimate(
         undetectable: undetectable(table, serial.rows_for(plan.order)),
         upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
     };
-    let baselines = baselines(table, engine.threads());
-    let verdict = Verdict::new(&Evidence {
+    let baselines = baselines(table, engine.threads(), &tick)?;
+    let evidence = Evidence {
         x,
         y,
         rows,
@@ -147,7 +150,8 @@ pub fn estimate(
         spread: uncertainty.spread,
         serial: &serial,
         plan,
-    });
+    };
+    let verdict = Verdict::new(&evidence, tick)?;
     Ok(Estimate {
         mi: Nats(unclipped.clamp(0.0, uncertainty.upper_limit)),
         unclipped: Nats(unclipped),
@@ -274,13 +278,14 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
 
 /// Returns the continuous columns of both sides as normal scores, for at most `max_rows` rows
 /// spread over the table.
-fn normal_scores(table: Table, max_rows: usize) -> [(Vec<f32>, usize); 2] {
+fn normal_scores(table: Table, max_rows: usize, tick: Tick) -> Result<[(Vec<f32>, usize); 2]> {
     let step = table.rows.div_ceil(max_rows).max(1);
     let rows: Vec<u32> = (0..table.rows as u32).step_by(step).collect();
-    [table.x, table.y].map(|columns| {
-        let scaler = SideScaler::plain(columns, &rows, Scaling::Gaussian);
-        (scaler.apply_continuous(columns, &rows), scaler.continuous())
-    })
+    let of_side = |columns: &[Column]| {
+        let scaler = SideScaler::plain(columns, &rows, Scaling::Gaussian, tick)?;
+        Ok((scaler.apply_continuous(columns, &rows), scaler.continuous()))
+    };
+    Ok([of_side(table.x)?, of_side(table.y)?])
 }
 
 /// Returns whether both sides have a column of measurements. Normal scores and nearest neighbours
@@ -290,25 +295,24 @@ fn has_measurements(table: Table) -> bool {
 }
 
 /// Returns classical estimates from the continuous columns.
-fn baselines(table: Table, threads: usize) -> Baselines {
+fn baselines(table: Table, threads: usize, tick: Tick) -> Result<Baselines> {
     if !has_measurements(table) {
-        return Baselines::default();
+        return Ok(Baselines::default());
     }
-    let [(x, x_dim), (y, y_dim)] = normal_scores(table, MAX_BASELINE_ROWS);
-    let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, MAX_BASELINE_ROWS, tick)?;
+    let copula = CanonicalModel::fit(&x, x_dim, &y, y_dim, true, tick)?.mutual_information().0;
     let columns = x_dim + y_dim;
     let discrete = |side: &[Column]| {
         side.iter().any(|column| matches!(column.values, Values::Discrete { .. }))
     };
     let use_ksg = columns <= MAX_KSG_COLUMNS && !discrete(table.x) && !discrete(table.y);
-    let neighbours = use_ksg.then(|| {
-        let [(x, _), (y, _)] = normal_scores(table, MAX_KSG_ROWS);
+    let mut ksg_nats = None;
+    if use_ksg {
+        let [(x, _), (y, _)] = normal_scores(table, MAX_KSG_ROWS, tick)?;
         let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
-        // There are few enough rows to finish without checking for an interruption.
-        ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &|| Ok(())).map(|local| mean(&local))
-    });
-    let ksg_nats = neighbours.and_then(Result::ok);
-    Baselines { gaussian_copula_nats: Some(copula), ksg_nats }
+        ksg_nats = Some(mean(&ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, tick)?));
+    }
+    Ok(Baselines { gaussian_copula_nats: Some(copula), ksg_nats })
 }
 
 /// Returns the values with noise far below the resolution of the data, because KSG is infinite
@@ -369,14 +373,15 @@ fn nearest_neighbours(
     threads: usize,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
-    let [(x, x_dim), (y, y_dim)] = normal_scores(table, usize::MAX);
+    let tick = || check(progress);
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, usize::MAX, &tick)?;
     let (x, y) = (without_ties(&x, 0), without_ties(&y, 1));
     progress.begin(table.rows as u64);
-    let tick = || progress::advance(progress, 1);
-    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &tick)?;
+    let count = || progress::advance(progress, 1);
+    let pointwise = ksg(&x, x_dim, &y, y_dim, KSG_NEIGHBOUR, threads, &count)?;
     let unclipped = mean(&pointwise);
     let standard_error = standard_error(&pointwise, &[], plan.order);
-    let mut serial = SerialDependence::of(table.x, table.y);
+    let mut serial = SerialDependence::of(table.x, table.y, tick)?;
     serial.time_of_ratios = autocorrelation_time(&pointwise);
     let undetectable = undetectable(table, serial.rows_for(plan.order));
     // Both sides have numbers, so no entropy limits what they share.
@@ -389,10 +394,13 @@ fn nearest_neighbours(
         undetectable,
         upper_limit: f64::INFINITY,
     };
-    let copula = || CanonicalModel::fit(&x, x_dim, &y, y_dim, true).mutual_information().0;
-    let gaussian_copula_nats = has_measurements(table).then(copula);
+    let mut gaussian_copula_nats = None;
+    if has_measurements(table) {
+        let model = CanonicalModel::fit(&x, x_dim, &y, y_dim, true, &tick)?;
+        gaussian_copula_nats = Some(model.mutual_information().0);
+    }
     let baselines = Baselines { gaussian_copula_nats, ksg_nats: None };
-    let verdict = Verdict::new(&Evidence {
+    let evidence = Evidence {
         x: table.x,
         y: table.y,
         rows: table.rows,
@@ -404,7 +412,8 @@ fn nearest_neighbours(
         spread: 0.0,
         serial: &serial,
         plan,
-    });
+    };
+    let verdict = Verdict::new(&evidence, tick)?;
     Ok(Estimate {
         mi: Nats(unclipped.max(0.0)),
         unclipped: Nats(unclipped),

@@ -5,6 +5,7 @@ use super::recipe::CriticRecipe;
 use crate::critic::{Inputs, PairScorer};
 use crate::data::Column;
 use crate::objective::Estimator;
+use crate::parallel::never;
 
 /// A trained critic with the maps that compute its inputs.
 #[derive(Clone, Debug)]
@@ -33,18 +34,20 @@ pub struct FoldModel {
 }
 
 impl Member {
-    /// Returns the log ratios of pairs of rows of the inputs.
-    pub fn log_ratios(
+    /// Returns the log ratios of pairs of rows of the inputs. `tick` is called at intervals; its
+    /// error ends the computation.
+    pub fn log_ratios<E>(
         &self,
         estimator: &Estimator,
         inputs: &Inputs,
         pairs: impl Iterator<Item = (u32, u32)>,
-    ) -> Vec<f32> {
+        tick: impl Fn() -> Result<(), E>,
+    ) -> Result<Vec<f32>, E> {
         let plan = self.recipe.learner(estimator).critic;
         let mut scores =
-            PairScorer::new(&plan, inputs.dims).scores(&self.parameters, inputs, pairs);
+            PairScorer::new(&plan, inputs.dims).scores(&self.parameters, inputs, pairs, tick)?;
         scores.iter_mut().for_each(|score| *score = estimator.link().log_ratio(*score));
-        scores
+        Ok(scores)
     }
 }
 
@@ -61,7 +64,7 @@ impl FoldModel {
         for member in &self.members {
             let inputs = member.map.apply(x, y, rows);
             let joint = (0..rows.len() as u32).map(|place| (place, place));
-            let ratios = member.log_ratios(estimator, &inputs, joint);
+            let Ok(ratios) = member.log_ratios(estimator, &inputs, joint, never);
             for (sum, ratio) in sums.iter_mut().zip(ratios) {
                 *sum += member.weight as f32 * ratio;
             }

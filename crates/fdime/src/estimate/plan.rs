@@ -9,8 +9,12 @@ use crate::data::Column;
 use crate::error::{Error, Result, invalid};
 use crate::message::{Message, Parameter};
 use crate::objective::Readout;
+use crate::parallel::never;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
+
+/// The maximum number of training steps of a recipe.
+const MAX_STEPS: usize = 100_000_000;
 
 /// The amount of work for an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +97,8 @@ impl EstimatePlan {
         let rows = x.iter().chain(y).map(Column::len).min().unwrap_or(0);
         if self.order == RowOrder::AutomaticSeries && rows > 0 {
             let largest = largest_gap(rows, self.folds.max(1)).unwrap_or(0);
-            plan.order = RowOrder::Series { gap: SerialDependence::of(x, y).gap().min(largest) };
+            let Ok(serial) = SerialDependence::of(x, y, never);
+            plan.order = RowOrder::Series { gap: serial.gap().min(largest) };
         }
         plan
     }
@@ -105,6 +110,9 @@ impl EstimatePlan {
     pub fn check(&self, rows: usize) -> Result<()> {
         if !(2..=20).contains(&self.folds) {
             return Err(invalid(Parameter::Folds, self.folds, "between 2 and 20"));
+        }
+        if rows > u32::MAX as usize {
+            return Err(invalid(Parameter::Rows, rows, "a table has at most 2^32 - 1 rows"));
         }
         if rows < 4 * self.folds || rows < 20 {
             let expected = format!("{rows} rows are too few for it; at least 4 rows for each fold");
@@ -119,6 +127,13 @@ impl EstimatePlan {
         }
         if self.portfolio.recipes.is_empty() {
             return Err(invalid(Parameter::Recipes, "[]", "at least one recipe"));
+        }
+        for recipe in &self.portfolio.recipes {
+            recipe.training(&self.method.estimator(), rows, self.seed).check()?;
+            if recipe.steps > MAX_STEPS {
+                let expected = format!("a recipe has at most {MAX_STEPS} steps");
+                return Err(invalid(Parameter::Recipes, &recipe.name, expected));
+            }
         }
         if classical_portfolio(&self.method).is_some_and(|expected| expected != self.portfolio) {
             return Err(Error::Incompatible {
@@ -166,5 +181,24 @@ fn classical_portfolio(method: &Method) -> Option<Portfolio> {
         Method::GaussianCopula => Some(Portfolio::single(CriticRecipe::gaussian_copula())),
         Method::Cca => Some(Portfolio::single(CriticRecipe::cca())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_plans_are_refused_with_the_parameter() {
+        let refused = |rows: usize, change: &dyn Fn(&mut CriticRecipe)| {
+            let mut plan = EstimatePlan::new(Method::Auto, Effort::Quick);
+            plan.check(1000).unwrap();
+            plan.portfolio.recipes.iter_mut().for_each(change);
+            plan.check(rows).unwrap_err().to_string()
+        };
+        assert!(refused(1000, &|recipe| recipe.hidden = vec![10_000_000_000]).contains("hidden"));
+        assert!(refused(1000, &|recipe| recipe.steps = usize::MAX).contains("recipes"));
+        assert!(refused(1000, &|recipe| recipe.learning_rate = -1.0).contains("learning_rate"));
+        assert!(refused(10_000_000_000, &|_| ()).contains("rows = 10000000000"));
     }
 }

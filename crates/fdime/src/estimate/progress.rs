@@ -29,3 +29,8 @@ pub(super) fn advance(progress: &dyn Progress, units: u64) -> Result<()> {
         ControlFlow::Break(()) => Err(Error::Interrupted),
     }
 }
+
+/// Returns [`Error::Interrupted`] if the estimate should end.
+pub(super) fn check(progress: &dyn Progress) -> Result<()> {
+    advance(progress, 0)
+}

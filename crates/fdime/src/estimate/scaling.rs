@@ -264,38 +264,57 @@ fn continuous(columns: &[Column]) -> impl Iterator<Item = &Vec<f64>> {
 }
 
 impl SideScaler {
-    /// Fits the scalings on these rows.
-    pub fn fit(columns: &[Column], rows: &[u32], features: &Features) -> Self {
-        let fit = |scaling: Scaling| -> Vec<ColumnScaler> {
-            columns.iter().map(|column| ColumnScaler::fit(column, rows, scaling)).collect()
+    /// Fits the scalings on these rows. `tick` is called for every column; its error ends the
+    /// computation.
+    pub fn fit<E>(
+        columns: &[Column],
+        rows: &[u32],
+        features: &Features,
+        tick: impl Fn() -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let fit_column = |column: &Column, scaling: Scaling| {
+            tick().map(|()| ColumnScaler::fit(column, rows, scaling))
         };
-        let fit_continuous = |scaling: Scaling| -> Vec<ColumnScaler> {
-            fit(scaling).into_iter().filter(ColumnScaler::is_continuous).collect()
+        let fit = |scaling: Scaling| -> Result<Vec<ColumnScaler>, E> {
+            columns.iter().map(|column| fit_column(column, scaling)).collect()
+        };
+        let fit_continuous = |scaling: &Scaling| -> Result<Vec<ColumnScaler>, E> {
+            Ok(fit(*scaling)?.into_iter().filter(ColumnScaler::is_continuous).collect())
         };
         let first = features.scalings.first().copied().unwrap_or(Scaling::Standard);
-        let scalers = fit(first);
+        let scalers = fit(first)?;
         let use_waves =
             first == Scaling::Gaussian && continuous(columns).count() <= MAX_COLUMNS_FOR_WAVES;
         let mut radii = Vec::new();
         if features.radial && continuous(columns).next().is_some() {
             let spreads = continuous(columns)
-                .map(|values| median_and_spread(&sorted_values(values, rows)))
-                .collect();
+                .map(|values| tick().map(|()| median_and_spread(&sorted_values(values, rows))))
+                .collect::<Result<_, E>>()?;
             radii.push(Radius::fit(columns, rows, &scalers, None));
             radii.push(Radius::fit(columns, rows, &scalers, Some(spreads)));
         }
-        SideScaler {
+        Ok(SideScaler {
             columns: scalers,
-            further: features.scalings.iter().skip(1).map(|s| fit_continuous(*s)).collect(),
+            further: features
+                .scalings
+                .iter()
+                .skip(1)
+                .map(fit_continuous)
+                .collect::<Result<_, E>>()?,
             waves: if use_waves { features.waves } else { 0 },
             radii,
-        }
+        })
     }
 
-    /// Fits a single scaling without further features.
-    pub fn plain(columns: &[Column], rows: &[u32], scaling: Scaling) -> Self {
+    /// Fits a single scaling without further features. `tick`: see [`fit`](Self::fit).
+    pub fn plain<E>(
+        columns: &[Column],
+        rows: &[u32],
+        scaling: Scaling,
+        tick: impl Fn() -> Result<(), E>,
+    ) -> Result<Self, E> {
         let features = Features { scalings: vec![scaling], radial: false, waves: 0 };
-        SideScaler::fit(columns, rows, &features)
+        SideScaler::fit(columns, rows, &features, tick)
     }
 
     /// Returns whether all parameters are valid; those read from a file may not be.
@@ -417,6 +436,17 @@ impl<'a> InputWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parallel::never;
+
+    fn fit(columns: &[Column], rows: &[u32], features: &Features) -> SideScaler {
+        let Ok(scaler) = SideScaler::fit(columns, rows, features, never);
+        scaler
+    }
+
+    fn plain(columns: &[Column], rows: &[u32], scaling: Scaling) -> SideScaler {
+        let Ok(scaler) = SideScaler::plain(columns, rows, scaling, never);
+        scaler
+    }
 
     fn column(values: Vec<f64>) -> Column {
         Column { name: "v".into(), values: Values::Continuous(values) }
@@ -425,7 +455,7 @@ mod tests {
     fn scaled(values: Vec<f64>, train: usize, scaling: Scaling) -> Vec<f32> {
         let all: Vec<u32> = (0..values.len() as u32).collect();
         let columns = [column(values)];
-        SideScaler::plain(&columns, &all[..train], scaling).apply(&columns, &all)
+        plain(&columns, &all[..train], scaling).apply(&columns, &all)
     }
 
     #[test]
@@ -460,7 +490,7 @@ mod tests {
         let values: Vec<f64> = (0..50_000).map(|k| f64::from(k).sin() * 3.0).collect();
         let columns = [column(values)];
         let rows: Vec<u32> = (0..50_000).collect();
-        let scaler = SideScaler::plain(&columns, &rows, Scaling::Gaussian);
+        let scaler = plain(&columns, &rows, Scaling::Gaussian);
         let ColumnScaler::Scores { values: knots, .. } = &scaler.columns[0] else { panic!() };
         assert!(knots.len() <= MAX_KNOTS + 1);
         let mut out = scaler.apply(&columns, &rows);
@@ -483,7 +513,7 @@ mod tests {
         };
         let train =
             [discrete(vec![0, 1, 1, 2], &["a", "b", "c"]), column(vec![1.0, 2.0, 3.0, 4.0])];
-        let scaler = SideScaler::plain(&train, &[0, 1, 2], Scaling::Standard);
+        let scaler = plain(&train, &[0, 1, 2], Scaling::Standard);
         assert_eq!((scaler.width(), scaler.continuous()), (3, 1));
         let out = scaler.apply(&train, &[0, 1, 2]);
         assert_eq!((&out[..2], &out[3..5]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
@@ -498,7 +528,7 @@ mod tests {
         let rows: Vec<u32> = (0..99).collect();
         let scalings = vec![Scaling::Gaussian, Scaling::Asinh];
         let features = Features { scalings, radial: true, waves: 2 };
-        let scaler = SideScaler::fit(&columns, &rows, &features);
+        let scaler = fit(&columns, &rows, &features);
         assert_eq!(scaler.width(), 2 + 4 + 2);
         let out = scaler.apply(&columns, &rows);
         let row = &out[80 * 8..81 * 8];

@@ -61,28 +61,42 @@ pub(super) struct Feature {
 
 /// Returns the features of all columns: of a number its normal score, in which a Gaussian series
 /// remembers longest, and the square of that, because the spread of a series can have a memory that
-/// its values lack; of a category the indicators of its frequent levels.
-pub(super) fn features(columns: &[Column], max_rows: usize) -> Vec<Feature> {
-    let of_column = |(index, column): (usize, &Column)| {
+/// its values lack; of a category the indicators of its frequent levels. `tick` is called for every
+/// column; its error ends the computation.
+pub(super) fn features<E>(
+    columns: &[Column],
+    max_rows: usize,
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Vec<Feature>, E> {
+    let mut features = Vec::new();
+    for (index, column) in columns.iter().enumerate() {
         let raw = match &column.values {
             Values::Continuous(_) => {
-                let scores = normal_scores(column, max_rows);
+                let scores = normal_scores(column, max_rows, &tick)?;
                 let squares = scores.iter().map(|score| score * score).collect();
                 vec![(1.0, scores), (SQUARE_WEIGHT, squares)]
             }
-            Values::Discrete { codes, .. } => indicators(&codes[..codes.len().min(max_rows)]),
+            Values::Discrete { codes, .. } => {
+                tick()?;
+                indicators(&codes[..codes.len().min(max_rows)])
+            }
         };
-        raw.into_iter().filter_map(move |(weight, values)| {
+        features.extend(raw.into_iter().filter_map(|(weight, values)| {
             Some(Feature { column: index, weight, values: standardised(&values)? })
-        })
-    };
-    columns.iter().enumerate().flat_map(of_column).collect()
+        }));
+    }
+    Ok(features)
 }
 
-fn normal_scores(column: &Column, max_rows: usize) -> Vec<f32> {
+fn normal_scores<E>(
+    column: &Column,
+    max_rows: usize,
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Vec<f32>, E> {
     let rows: Vec<u32> = (0..column.len().min(max_rows) as u32).collect();
     let column = std::slice::from_ref(column);
-    SideScaler::plain(column, &rows, Scaling::Gaussian).apply_continuous(column, &rows)
+    let scaler = SideScaler::plain(column, &rows, Scaling::Gaussian, tick)?;
+    Ok(scaler.apply_continuous(column, &rows))
 }
 
 fn indicators(codes: &[u32]) -> Vec<(f32, Vec<f32>)> {
@@ -188,10 +202,15 @@ struct Memory<'a> {
 }
 
 impl SerialDependence {
-    /// Measures the serial dependence of the rows of x and y.
-    pub(super) fn of(x: &[Column], y: &[Column]) -> Self {
+    /// Measures the serial dependence of the rows of x and y. `tick` is called for every column; its
+    /// error ends the computation.
+    pub(super) fn of<E>(
+        x: &[Column],
+        y: &[Column],
+        tick: impl Fn() -> Result<(), E>,
+    ) -> Result<Self, E> {
         let sorted_by = x.iter().chain(y).find(|column| is_sorted(column));
-        let [of_x, of_y] = [x, y].map(memories);
+        let (of_x, of_y) = (memories(x, &tick)?, memories(y, &tick)?);
         let mut serial = SerialDependence {
             rows: x.first().map_or(0, Column::len),
             time: 1.0,
@@ -200,6 +219,7 @@ impl SerialDependence {
             sorted_by: sorted_by.map(|column| column.name.clone()),
         };
         for a in &of_x {
+            tick()?;
             for b in &of_y {
                 let products = a.autocorrelations.iter().zip(&b.autocorrelations);
                 let time = 1.0 + 2.0 * products.map(|(a, b)| a * b).sum::<f64>();
@@ -212,7 +232,7 @@ impl SerialDependence {
                 }
             }
         }
-        serial
+        Ok(serial)
     }
 
     /// Returns the serial dependence of rows that have none.
@@ -307,14 +327,18 @@ impl SerialDependence {
     }
 }
 
-fn memories(columns: &[Column]) -> Vec<Memory<'_>> {
-    let memory = |feature: Feature| {
+fn memories<E>(columns: &[Column], tick: impl Fn() -> Result<(), E>) -> Result<Vec<Memory<'_>>, E> {
+    let mut memories = Vec::new();
+    for feature in features(columns, MAX_ROWS, &tick)? {
+        tick()?;
         let column = &columns[feature.column];
         let autocorrelations = autocorrelations(&feature.values);
-        let settled = is_sorted(column) || is_rough(&feature.values);
-        (!autocorrelations.is_empty()).then_some(Memory { column, autocorrelations, settled })
-    };
-    features(columns, MAX_ROWS).into_iter().filter_map(memory).collect()
+        if !autocorrelations.is_empty() {
+            let settled = is_sorted(column) || is_rough(&feature.values);
+            memories.push(Memory { column, autocorrelations, settled });
+        }
+    }
+    Ok(memories)
 }
 
 /// Returns the autocorrelation time from which rows are not treated as exchangeable: a quarter more
@@ -326,9 +350,15 @@ pub(super) fn noticeable_time(rows: usize) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::parallel::never;
     use crate::random::{Purpose, Rng, stream};
     use rand::RngExt;
     use rand_distr::StandardNormal;
+
+    fn serial_dependence(x: &[Column], y: &[Column]) -> SerialDependence {
+        let Ok(serial) = SerialDependence::of(x, y, never);
+        serial
+    }
 
     /// Returns a stationary autoregressive series of order 1 with variance 1.
     pub(in super::super) fn autoregressive(phi: f64, rows: usize, rng: &mut Rng) -> Vec<f64> {
@@ -356,7 +386,7 @@ pub(super) mod tests {
     }
 
     fn reason(x: Vec<Column>, y: Vec<Column>) -> Option<(&'static str, Reliability)> {
-        let reason = SerialDependence::of(&x, &y).reason(RowOrder::Exchangeable)?;
+        let reason = serial_dependence(&x, &y).reason(RowOrder::Exchangeable)?;
         Some((reason.code, reason.limits_to))
     }
 
@@ -374,7 +404,7 @@ pub(super) mod tests {
                 let mut rng = random(seed);
                 let [x, y] = [0, 1].map(|_| autoregressive(phi, 20_000, &mut rng));
                 single += autocorrelation_time(&x) / 10.0;
-                of_pair += SerialDependence::of(&[numbers("x", x)], &[numbers("y", y)]).time / 10.0;
+                of_pair += serial_dependence(&[numbers("x", x)], &[numbers("y", y)]).time / 10.0;
             }
             let close = |found: f64, exact: f64| (found / exact - 1.0).abs() < 0.2;
             assert!(close(single, (1.0 + phi) / (1.0 - phi)), "{phi}: {single}");

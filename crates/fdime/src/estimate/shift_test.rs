@@ -1,13 +1,18 @@
 //! A test of independence of two short series, by circular shifts of one against the other.
 
 use super::independence::IndependenceTest;
-use super::progress::{Progress, advance};
+use super::progress::{Progress, check};
 use super::serial::{Feature, features};
 use crate::data::Column;
 use crate::error::Result;
+use crate::parallel::Tick;
+use nalgebra::DMatrix;
 
 /// The maximum number of multiplications, which limits the number of shifts.
 const MAX_COST: usize = 4_000_000_000;
+
+/// The maximum number of rows whose similarities are stored.
+const MAX_ROWS_OF_SIMILARITIES: usize = 5_000;
 
 /// Tests whether x and y are independent, by correlations of their features over the whole series.
 ///
@@ -27,31 +32,91 @@ pub(super) fn shift_test(
     max_shifts: usize,
     progress: &dyn Progress,
 ) -> Result<IndependenceTest> {
-    let [of_x, of_y] = [x, y].map(|columns| features(columns, usize::MAX));
+    let of_side = |columns: &[Column]| features(columns, usize::MAX, || check(progress));
+    let (of_x, of_y) = (of_side(x)?, of_side(y)?);
     let rows = x.first().map_or(0, Column::len);
-    let affordable = MAX_COST / (rows * of_x.len() * of_y.len()).max(1);
+    let tick = || check(progress);
+    let series = Series::new(of_x, of_y, rows, &tick)?;
+    let affordable = MAX_COST / series.cost().max(1);
     let shifts = max_shifts.min(rows.saturating_sub(1)).min(affordable.max(99));
-    let observed = statistic(&of_x, &of_y, 0);
+    let observed = series.statistic(0, &tick)?;
     let mut null = Vec::with_capacity(shifts);
     for k in 1..=shifts {
-        advance(progress, 0)?;
-        null.push(statistic(&of_x, &of_y, k * rows / (shifts + 1)));
+        null.push(series.statistic(k * rows / (shifts + 1), &tick)?);
     }
     let at_least = null.iter().filter(|value| **value >= observed).count();
     Ok(IndependenceTest { p_value: (at_least + 1) as f64 / (shifts + 1) as f64, observed, null })
 }
 
-fn statistic(x: &[Feature], y: &[Feature], shift: usize) -> f64 {
-    let mut sum = 0.0;
-    for f in x {
-        for g in y {
-            let n = f.values.len();
-            let (before, after) = f.values.split_at(n - shift);
-            let products = dot(before, &g.values[shift..]) + dot(after, &g.values[..shift]);
-            sum += (f64::from(f.weight * g.weight) * products / n as f64).powi(2);
+/// Two series, in the form from which the statistic is computed fastest.
+enum Series {
+    /// The features of x and of y.
+    Features([Vec<Feature>; 2]),
+    /// How similar every two rows are in the features of x and of y, A_ik = sum_j f_j(x_i) f_j(x_k)
+    /// with weighted features. With B of y, T(s) is the sum of A_ik B_(i+s)(k+s) over i and k,
+    /// divided by 2 n^2.
+    Similarities([DMatrix<f32>; 2]),
+}
+
+impl Series {
+    fn new(x: Vec<Feature>, y: Vec<Feature>, rows: usize, tick: Tick) -> Result<Self> {
+        if x.len().max(y.len()) <= rows || rows > MAX_ROWS_OF_SIMILARITIES {
+            return Ok(Series::Features([x, y]));
+        }
+        let similarities = |features: &[Feature]| -> Result<DMatrix<f32>> {
+            let mut sum = DMatrix::zeros(rows, rows);
+            for part in features.chunks(64) {
+                tick()?;
+                let value = |i: usize, j: usize| part[j].weight * part[j].values[i];
+                let matrix = DMatrix::from_fn(rows, part.len(), value);
+                sum += &matrix * matrix.transpose();
+            }
+            Ok(sum)
+        };
+        Ok(Series::Similarities([similarities(&x)?, similarities(&y)?]))
+    }
+
+    /// Returns the number of multiplications for one shift.
+    fn cost(&self) -> usize {
+        match self {
+            Series::Features([x, y]) => x.first().map_or(0, |f| f.values.len()) * x.len() * y.len(),
+            Series::Similarities([x, _]) => x.len(),
         }
     }
-    0.5 * sum
+
+    /// Returns T(shift).
+    fn statistic(&self, shift: usize, tick: Tick) -> Result<f64> {
+        tick()?;
+        Ok(match self {
+            Series::Features([x, y]) => {
+                let mut sum = 0.0;
+                for f in x {
+                    tick()?;
+                    for g in y {
+                        let products = shifted_dot(&f.values, &g.values, shift);
+                        let n = f.values.len() as f64;
+                        sum += (f64::from(f.weight * g.weight) * products / n).powi(2);
+                    }
+                }
+                0.5 * sum
+            }
+            Series::Similarities([x, y]) => {
+                let n = x.nrows();
+                let (x, y) = (x.as_slice(), y.as_slice());
+                let products = |i: usize| {
+                    let k = (i + shift) % n;
+                    shifted_dot(&x[i * n..(i + 1) * n], &y[k * n..(k + 1) * n], shift)
+                };
+                0.5 * (0..n).map(products).sum::<f64>() / (n as f64).powi(2)
+            }
+        })
+    }
+}
+
+/// Returns the sum of a_i b_(i+shift mod n).
+fn shifted_dot(a: &[f32], b: &[f32], shift: usize) -> f64 {
+    let (before, after) = a.split_at(a.len() - shift);
+    dot(before, &b[shift..]) + dot(after, &b[..shift])
 }
 
 /// Returns the inner product, with partial sums that become vector code.
@@ -73,6 +138,7 @@ mod tests {
     use super::super::progress::NoProgress;
     use super::super::serial::tests::{autoregressive, numbers};
     use super::*;
+    use crate::parallel::never;
     use crate::random::{Purpose, stream};
 
     /// Returns the p-value for y = correlation f(x) + rest, where x and the rest are series of 500
@@ -100,6 +166,28 @@ mod tests {
         for seed in 0..10 {
             assert!(p_value(0.8, 0.6, |x| x, seed) <= 0.05, "{seed}");
             assert!(p_value(0.8, 0.9, |x| (x * x - 1.0) / 1.4, seed) <= 0.05, "{seed}");
+        }
+    }
+
+    /// Many columns of few rows are compared by similarities, with the same result.
+    #[test]
+    fn both_forms_of_a_series_have_the_same_statistic() {
+        let mut rng = stream(2, Purpose::Data, 0, 0);
+        let mut side = || -> Vec<Column> {
+            (0..40).map(|_| numbers("v", autoregressive(0.5, 60, &mut rng))).collect()
+        };
+        let columns = [side(), side()];
+        let side = |k: usize| {
+            let Ok(features) = features(&columns[k], usize::MAX, never);
+            features
+        };
+        let fast = Series::new(side(0), side(1), 60, &|| Ok(())).unwrap();
+        assert!(matches!(fast, Series::Similarities(_)));
+        let plain = Series::Features([side(0), side(1)]);
+        for shift in [0, 1, 30, 59] {
+            let [fast, plain] =
+                [&fast, &plain].map(|series| series.statistic(shift, &|| Ok(())).unwrap());
+            assert!((fast / plain - 1.0).abs() < 1e-4, "{fast} {plain}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! Rows of a table as the samples of a training.
 
 use super::inputs::InputMap;
-use crate::critic::{Batch, Inputs};
+use super::progress::{Progress, check};
+use crate::critic::{Batch, Inputs, Reference};
 use crate::data::Column;
 use crate::parallel::Workers;
 use crate::random::{Purpose, stream};
@@ -16,6 +17,7 @@ pub(super) struct TableRows<'a> {
     pub(super) map: InputMap,
     pub(super) train: Vec<u32>,
     pub(super) validation: Vec<u32>,
+    pub(super) progress: &'a dyn Progress,
 }
 
 impl BatchSource for TableRows<'_> {
@@ -26,13 +28,24 @@ impl BatchSource for TableRows<'_> {
     /// Inputs are computed here, so that only the trainings that are running take memory for them.
     fn open(&self) -> Box<dyn Batches + '_> {
         let rows = [self.train.as_slice(), &self.validation].concat();
+        let tick = || check(self.progress);
+        let (inputs, validation) = match self.map.apply_checked(self.x, self.y, &rows, &tick) {
+            Ok(inputs) => (inputs, self.train.len() as u32..rows.len() as u32),
+            // An interrupted training ends after its first step, whatever its inputs are.
+            Err(_) => (zeros(self.dims(), rows.len()), 0..0),
+        };
         Box::new(Epochs {
-            inputs: self.map.apply(self.x, self.y, &rows),
+            inputs,
             order: (0..self.train.len() as u32).collect(),
             next: self.train.len(),
-            validation: self.train.len() as u32..rows.len() as u32,
+            validation,
         })
     }
+}
+
+fn zeros(dims: (usize, usize), rows: usize) -> Inputs {
+    let (x, y) = (vec![0.0; rows * dims.0], vec![0.0; rows * dims.1]);
+    Inputs { dims, x, y, reference: Reference::default() }
 }
 
 /// Every training row once in an epoch, in random order.

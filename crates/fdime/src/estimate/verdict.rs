@@ -123,9 +123,9 @@ impl Verdict {
         RenderedVerdict { reliability: self.reliability, reasons: reasons.collect() }
     }
 
-    pub(super) fn new(evidence: &Evidence) -> Self {
-        let checks: [fn(&Evidence) -> Option<Reason>; 15] = [
-            deterministic,
+    /// Returns the verdict on an estimate. `tick` is called at intervals; its error ends the checks.
+    pub(super) fn new<E>(evidence: &Evidence, tick: impl Fn() -> Result<(), E>) -> Result<Self, E> {
+        let checks: [fn(&Evidence) -> Option<Reason>; 14] = [
             near_limit,
             above_entropy,
             above_lower_bound,
@@ -141,7 +141,12 @@ impl Verdict {
             few_rows,
             many_columns,
         ];
-        Verdict::of(checks.iter().filter_map(|check| check(evidence)).collect())
+        let mut reasons = Vec::from_iter(deterministic(evidence, &tick)?);
+        for check in checks {
+            tick()?;
+            reasons.extend(check(evidence));
+        }
+        Ok(Verdict::of(reasons))
     }
 
     /// Returns the verdict with these reasons, without those that others make pointless.
@@ -191,9 +196,12 @@ const OVERRULES: [(&str, &[&str]); 2] = [
 ];
 
 /// A number on one side that is a function of the other side.
-fn deterministic(evidence: &Evidence) -> Option<Reason> {
-    let function = function_between(evidence.x, evidence.y)?;
-    reason(
+fn deterministic<E>(
+    evidence: &Evidence,
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Option<Reason>, E> {
+    let Some(function) = function_between(evidence.x, evidence.y, tick)? else { return Ok(None) };
+    Ok(reason(
         "deterministic",
         Reliability::Doubtful,
         format!(
@@ -201,7 +209,7 @@ fn deterministic(evidence: &Evidence) -> Option<Reason> {
              only by rounding or by noise too small to see; the estimate only shows that it is large",
             evidence.rows
         ),
-    )
+    ))
 }
 
 /// No method can certify more than about ln n nats from n rows without assuming a model, because
@@ -513,7 +521,13 @@ mod tests {
     use super::*;
     use crate::Neutral;
     use crate::estimate::{FoldRows, MemberFigures};
+    use crate::parallel::never;
     use crate::train::CurvePoint;
+
+    fn judge(evidence: &Evidence) -> Verdict {
+        let Ok(verdict) = Verdict::new(evidence, never);
+        verdict
+    }
 
     fn column(name: &str, values: Vec<f64>) -> Column {
         Column { name: name.into(), values: Values::Continuous(values) }
@@ -575,7 +589,7 @@ mod tests {
         };
         change(&mut evidence, &mut changed);
         evidence.folds = &changed;
-        Verdict::new(&evidence)
+        judge(&evidence)
     }
 
     fn codes(verdict: &Verdict) -> Vec<&str> {
@@ -650,7 +664,7 @@ mod tests {
             serial: &serial,
             plan: &plan,
         };
-        assert!(codes(&Verdict::new(&evidence)).contains(&"many-columns"));
+        assert!(codes(&judge(&evidence)).contains(&"many-columns"));
     }
 
     #[test]
@@ -673,7 +687,7 @@ mod tests {
             serial: &SerialDependence::none(1000),
             plan: &plan,
         };
-        let verdict = Verdict::new(&evidence);
+        let verdict = judge(&evidence);
         assert_eq!(codes(&verdict), ["baseline-above"]);
         let text = verdict.render(&Neutral).reasons.remove(0).text;
         assert_eq!(
@@ -701,7 +715,7 @@ mod tests {
                 serial: &SerialDependence::none(rows),
                 plan: &plan,
             };
-            Verdict::new(&evidence)
+            judge(&evidence)
         };
         let label = Column {
             name: "label".into(),

@@ -6,16 +6,43 @@ mod workers;
 pub(crate) use subnormals::FlushSubnormals;
 pub use workers::Workers;
 
+use crate::error::Result;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// Returns the number of threads to use: `threads`, or one for each core if it is 0.
+/// The maximum number of threads for each core. Results do not depend on their number, and more would
+/// only take memory, and time to start and to stop.
+const MAX_THREADS_PER_CORE: usize = 4;
+
+/// Returns the number of threads to use: `threads`, but at most four for each core, or one for each
+/// core if it is 0.
 pub fn thread_count(threads: usize) -> usize {
-    match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if threads == 0 { cores } else { threads.min(MAX_THREADS_PER_CORE * cores) }
+}
+
+/// A check that long computations make at intervals; its error ends them.
+pub type Tick<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// The check of a computation that nothing ends.
+pub(crate) fn never() -> std::result::Result<(), std::convert::Infallible> {
+    Ok(())
+}
+
+/// Runs work that makes no checks itself on a thread of its own, and `tick` every few milliseconds.
+/// If that fails, the thread is left to finish alone and its result is dropped.
+pub(crate) fn run_detached<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    tick: Tick,
+) -> Result<T> {
+    let worker = std::thread::spawn(work);
+    while !worker.is_finished() {
+        tick()?;
+        std::thread::sleep(Duration::from_millis(5));
     }
+    Ok(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
 /// Runs `jobs` jobs and returns their results in order.
@@ -70,6 +97,24 @@ fn run_range<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn absurd_numbers_of_threads_are_limited() {
+        let cores = thread_count(0);
+        assert_eq!(thread_count(1), 1);
+        assert_eq!(thread_count(cores + 1), cores + 1);
+        assert_eq!(thread_count(usize::MAX), MAX_THREADS_PER_CORE * cores);
+    }
+
+    #[test]
+    fn detached_work_is_waited_for_until_a_check_fails() {
+        assert_eq!(run_detached(|| 7, &|| Ok(())), Ok(7));
+        let (finish, wait) = std::sync::mpsc::channel::<()>();
+        let endless = move || wait.recv().is_ok();
+        assert_eq!(run_detached(endless, &|| Err(Error::Interrupted)), Err(Error::Interrupted));
+        drop(finish);
+    }
 
     #[test]
     fn results_are_in_order_and_threads_are_shared() {

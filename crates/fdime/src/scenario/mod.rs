@@ -19,6 +19,7 @@ pub use transform::{Map, Side};
 
 use crate::data::{Column, Values};
 use crate::error::{Error, Result, invalid, unknown_name};
+use crate::memory::shortage;
 use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::random::Rng;
@@ -385,6 +386,21 @@ impl Scenario {
         Some((self.base.generator()?, self.base_dims.0, &self.x_maps, &self.y_maps))
     }
 
+    /// Checks that a table of this many rows fits into the memory that is free. A table is copied
+    /// when it is written or scaled, so twice its size is needed.
+    pub fn check_rows(&self, rows: usize) -> Result<()> {
+        let columns = self.x_dim + self.y_dim;
+        let bytes = 2.0 * size_of::<f64>() as f64 * rows as f64 * columns as f64;
+        match shortage(bytes) {
+            Some(shortage) => {
+                let expected =
+                    format!("with {columns} columns they take {shortage}; use fewer rows");
+                Err(invalid(Parameter::Rows, rows, expected))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Draws a table with the columns x1, x2, ... and y1, y2, ...
     pub fn table(&self, rng: &mut Rng, rows: usize) -> (Vec<Column>, Vec<Column>) {
         let empty = |dim: usize| vec![Vec::with_capacity(rows); dim];
@@ -508,6 +524,16 @@ mod tests {
         assert_eq!(scenario.dims(), (2, 1));
         let error = ScenarioPlan::new("swiss-roll", 5).unwrap().at(Level::Mi(2.0)).err().unwrap();
         assert!(error.to_string().contains("dim"), "{error}");
+    }
+
+    #[test]
+    fn tables_larger_than_the_memory_are_refused() {
+        let scenario = ScenarioPlan::new("gaussian", 3).unwrap().at(Level::Mi(1.0)).unwrap();
+        scenario.check_rows(10_000).unwrap();
+        for rows in [1_000_000_000_000, usize::MAX] {
+            let error = scenario.check_rows(rows).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("rows = {rows}: with 6 columns")), "{error}");
+        }
     }
 
     #[test]

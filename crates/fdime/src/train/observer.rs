@@ -3,6 +3,12 @@ use std::ops::ControlFlow;
 
 /// An observer of a training. Progress bars, Ctrl-C and logs are observers.
 pub trait Observer: Send {
+    /// Called before the first step. `Break` ends the training, before its network is built on the
+    /// CPU: thousands of trainings that wait are over at once.
+    fn on_begin(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
     /// Called after every step. `Break` ends the training.
     fn on_step(&mut self, record: &StepRecord) -> ControlFlow<()>;
 

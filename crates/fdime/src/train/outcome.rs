@@ -75,10 +75,19 @@ pub(crate) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    pub(crate) fn new(planned: usize, observer: Box<dyn Observer + 'a>) -> Self {
-        let steps = Vec::with_capacity(planned);
-        let outcome = Outcome { steps, ending: Ending::Completed, best: None };
+    pub(crate) fn new(planned: usize, mut observer: Box<dyn Observer + 'a>) -> Self {
+        let (ending, expected) = match observer.on_begin() {
+            // Memory for a long training is taken as it proceeds.
+            ControlFlow::Continue(()) => (Ending::Completed, planned.min(1 << 20)),
+            ControlFlow::Break(()) => (Ending::Stopped, 0),
+        };
+        let outcome = Outcome { steps: Vec::with_capacity(expected), ending, best: None };
         Recorder { observer, outcome, planned }
+    }
+
+    /// Returns whether the observer has stopped the training.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.outcome.ending == Ending::Stopped
     }
 
     /// Returns whether all steps were made, or the training diverged or was stopped.

@@ -90,7 +90,7 @@ impl RunPlan {
         self.training.learner.check_dims(self.staircase()?.dims())
     }
 
-    /// Checks that the plan fits into the memory that is free, where the system reports it.
+    /// Checks that the plan fits into the memory that is free.
     pub fn check_memory(&self) -> Result<()> {
         self.training.check_memory(self.staircase()?.dims())
     }
@@ -156,11 +156,20 @@ mod tests {
         assert!(refused(&|p| critic(p).estimator = "cpc".parse().unwrap()).contains("cpc"));
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
-    fn plans_larger_than_the_memory_are_refused() {
-        let mut plan = plan(CriticKind::Deranged, "kl-dime");
-        plan.training.learner.critic_mut().unwrap().critic.hidden = vec![60_000; 40];
-        assert!(plan.check_memory().unwrap_err().to_string().contains("GB"));
+    fn plans_larger_than_the_memory_are_refused_with_the_parameter() {
+        let refused = |change: &dyn Fn(&mut RunPlan)| {
+            let mut plan = plan(CriticKind::Joint, "kl-dime");
+            plan.check_memory().unwrap();
+            change(&mut plan);
+            plan.check().unwrap();
+            plan.check_memory().unwrap_err().to_string()
+        };
+        let wide = refused(&|p| {
+            p.training.learner.critic_mut().unwrap().critic.hidden = vec![60_000; 60];
+        });
+        assert!(wide.starts_with("hidden = 60000,") && wide.contains("GB"), "{wide}");
+        let large = refused(&|p| p.training.batch = 4_000_000_000);
+        assert!(large.starts_with("batch = 4000000000: ") && large.contains("GB"), "{large}");
     }
 }

@@ -31,8 +31,8 @@ impl Trainer {
     pub fn new(training: &Training, dims: (usize, usize), threads: usize) -> Result<Self> {
         training.check()?;
         training.learner.check_dims(dims)?;
-        let (n, threads) = (training.batch, threads.max(1));
-        let learner = training.learner.build(dims, n, training.seed, threads)?;
+        let (n, workers) = (training.batch, Workers::new(threads));
+        let learner = training.learner.build(dims, n, training.seed, workers.count())?;
         Ok(Trainer {
             optimizer: Adam::new(training.optimizer, learner.parameters().len()),
             training: training.clone(),
@@ -45,7 +45,7 @@ impl Trainer {
                 partner: Vec::with_capacity(n),
                 reference: Reference::default(),
             },
-            workers: Workers::new(threads),
+            workers,
             iteration: 0,
         })
     }
@@ -79,9 +79,17 @@ impl Trainer {
         steps: usize,
         observer: Box<dyn Observer + '_>,
     ) -> Result<Outcome> {
+        self.train_recorded(source, steps, Recorder::new(steps, observer))
+    }
+
+    pub(crate) fn train_recorded(
+        &mut self,
+        source: &dyn BatchSource,
+        steps: usize,
+        mut recorder: Recorder,
+    ) -> Result<Outcome> {
         let _flush = FlushSubnormals::new();
         let mut batches = source.open();
-        let mut recorder = Recorder::new(steps, observer);
         let mut validation = Validation::new(steps);
         validation.check(0, &mut *self.learner, &*batches, &mut recorder)?;
         while !recorder.is_over() {

@@ -1,11 +1,15 @@
 use super::learner::{CriticLearner, LearnerPlan, NjeePlan};
 use crate::critic::CriticPlan;
 use crate::error::{Error, Result, invalid};
+use crate::memory::shortage;
 use crate::message::Parameter;
 use crate::nn::AdamPlan;
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
 use serde::{Deserialize, Serialize};
+
+/// The smallest batch in which x can be paired with another y.
+const MIN_BATCH: usize = 2;
 
 /// Everything about a training except the source of its samples.
 ///
@@ -79,7 +83,7 @@ impl Training {
     /// # Errors
     /// The first invalid setting.
     pub fn check(&self) -> Result<()> {
-        if self.batch < 2 {
+        if self.batch < MIN_BATCH {
             let expected = "at least 2 samples are needed to pair x with another y";
             return Err(invalid(Parameter::Batch, self.batch, expected));
         }
@@ -94,31 +98,29 @@ impl Training {
         self.optimizer.check()
     }
 
-    /// Checks that a training on pairs of these dimensions fits into the memory that is free, where
-    /// the system reports it.
+    /// Checks that a training on pairs of these dimensions fits into the memory that is free.
     pub fn check_memory(&self, dims: (usize, usize)) -> Result<()> {
-        let required = self.learner.memory(dims, self.batch);
-        match available_memory() {
-            Some(available) if required > available => Err(invalid(
+        let required = |batch: usize| self.learner.memory(dims, batch);
+        if let Some(shortage) = shortage(required(MIN_BATCH)) {
+            let widths: Vec<String> = self.learner.hidden().iter().map(usize::to_string).collect();
+            let (x_dim, y_dim) = dims;
+            let expected = format!(
+                "with inputs of {x_dim} + {y_dim} dimensions it takes {shortage}; use narrower \
+                 layers, or fewer dimensions"
+            );
+            return Err(invalid(Parameter::Hidden, widths.join(","), expected));
+        }
+        match shortage(required(self.batch)) {
+            Some(shortage) => Err(invalid(
                 Parameter::Batch,
                 self.batch,
                 format!(
-                    "with this critic it takes about {:.1} GB of memory, and {:.1} GB are free; \
-                     use a smaller batch, or critic deranged",
-                    required / 1e9,
-                    available / 1e9
+                    "with this critic it takes {shortage}; use a smaller batch, or critic deranged"
                 ),
             )),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
-}
-
-/// Returns the bytes of memory that are free, or `None` where the system does not report it.
-fn available_memory() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
 }
 
 /// A training as it is written in plan files.

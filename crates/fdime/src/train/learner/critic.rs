@@ -7,7 +7,7 @@ use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::objective::{Estimator, Objective};
 use crate::pairing::Pairing;
-use crate::parallel::Workers;
+use crate::parallel::{Workers, never};
 use crate::scores::ScoreBlock;
 use crate::train::HeldOut;
 
@@ -103,7 +103,7 @@ impl Learner for CriticInTraining {
         let rows: Vec<u32> = rows.collect();
         let parameters = self.critic.parameters();
         if self.pairing != Pairing::AllPairs {
-            let mut joint = scorer.scores(parameters, inputs, held_out_pairs(&rows));
+            let Ok(mut joint) = scorer.scores(parameters, inputs, held_out_pairs(&rows), never);
             let marginal = joint.split_off(rows.len());
             let scores = ScoreBlock::Paired { first: 0, joint, marginal };
             return Ok(self.estimator.value_and_gradient(&scores).0);
@@ -115,7 +115,8 @@ impl Learner for CriticInTraining {
         let (mut sum, mut count) = (0.0, 0);
         for block in rows.chunks(size).filter(|block| block.len() > 1) {
             let pairs = block.iter().flat_map(|&i| block.iter().map(move |&j| (i, j)));
-            let (n, matrix) = (block.len(), scorer.scores(parameters, inputs, pairs));
+            let Ok(matrix) = scorer.scores(parameters, inputs, pairs, never);
+            let n = block.len();
             let scores = ScoreBlock::AllPairs { first: 0, n, matrix };
             sum += self.estimator.value_and_gradient(&scores).0 * n as f64;
             count += n;
