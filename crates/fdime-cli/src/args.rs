@@ -30,7 +30,7 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Print results and errors only: no progress and no notes
+    /// Print only results and errors: no progress and no messages
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub quiet: bool,
 }
@@ -347,6 +347,15 @@ pub struct Notation {
     /// Skip lines that start with this character
     #[arg(long, value_name = "CHARACTER", value_parser = values::comment, help_heading = "Reading")]
     pub comment: Option<u8>,
+    /// Skip this many lines before the header
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Reading"
+    )]
+    pub skip_lines: usize,
     /// The memory that the table may take, e.g. 8GB [default: most of what is free]
     #[arg(long, value_name = "SIZE", value_parser = values::memory, help_heading = "Reading")]
     pub max_memory: Option<u64>,

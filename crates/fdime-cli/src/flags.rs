@@ -23,7 +23,13 @@ impl Wording for Flags {
     }
 
     fn setting(&self, parameter: Parameter, value: &str) -> String {
-        format!("{} {value}", self.parameter(parameter))
+        let flag = self.parameter(parameter);
+        // A value that a shell would change is quoted.
+        let is_plain = |c: char| c.is_alphanumeric() || "._-=:,+/%@^".contains(c);
+        match !value.is_empty() && value.chars().all(is_plain) {
+            true => format!("{flag} {value}"),
+            false => format!("{flag} '{}'", value.replace('\'', "'\\''")),
+        }
     }
 
     fn leave_out(&self, column: &str) -> String {
@@ -48,5 +54,7 @@ mod tests {
         assert_eq!(message.render(&FLAGS), text);
         let sample = Flags { renamed: &[(Parameter::Levels, "--level")] };
         assert_eq!(sample.setting(Parameter::Levels, "rho=2"), "--level rho=2");
+        assert_eq!(FLAGS.setting(Parameter::Na, "not said"), "--na 'not said'");
+        assert_eq!(FLAGS.setting(Parameter::Na, "it's"), "--na 'it'\\''s'");
     }
 }

@@ -435,7 +435,7 @@ fn a_matrix_of_all_pairs_with_adjusted_p_values() {
 fn a_matrix_ranks_features_and_leaves_out_useless_columns() {
     let folder = Folder::new();
     let (table, out) = (folder.table(), folder.path("mi.csv"));
-    let request = format!("matrix {table} --y label --estimator ksg -o {}", out.display());
+    let request = format!("matrix {table} --y y --estimator ksg -o {}", out.display());
     let output = fdime(&format!("{request} --bits"));
     let (text, notes) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -450,6 +450,12 @@ fn a_matrix_ranks_features_and_leaves_out_useless_columns() {
     let report = json(&format!("{request} --json --quiet"));
     assert_eq!(report["results"].as_array().unwrap().len(), 3);
     assert!(fdime(&format!("{request} --quiet")).stderr.is_empty());
+    // Every pair fails for the same reason, which is the answer.
+    let failed =
+        fdime(&format!("matrix {table} --columns x,label --estimator copula -o {}", out.display()));
+    assert_eq!((failed.status.code(), failed.stdout.is_empty()), (Some(1), true));
+    let error = String::from_utf8(failed.stderr).unwrap();
+    assert!(error.contains("none of 1 pair has an estimate: "), "{error}");
     assert!(
         refusal(&format!("matrix {table} --y nothing -o {}", out.display()))
             .contains("--y: unknown column")

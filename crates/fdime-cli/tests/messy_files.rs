@@ -95,17 +95,27 @@ fn notations_of_the_same_table() {
 #[test]
 fn stray_words_among_numbers_are_told() {
     let folder = Folder::new();
-    for (word, flag) in [("unknown", "--na unknown"), ("-", "--na -")] {
-        let line = |row, x: f64, y: f64| match row {
+    let stray = |word: &'static str| {
+        table("x,y", move |row, x, y| match row {
             17 => format!("{word},{y}"),
             _ => format!("{x},{y}"),
-        };
-        let file = folder.write("stray.csv", table("x,y", line));
-        let error = refusal(&format!("estimate {file}"));
-        let expected = format!("column 'x' has numbers in 199 of 200 rows, but '{word}' in row 18");
-        assert!(error.contains(&expected) && error.contains(flag), "{error}");
-        assert_eq!(estimate(&format!("{file} {flag}"))["n_dropped"], 1);
+        })
+    };
+    for word in ["unknown", "-"] {
+        let record = estimate(&folder.write("stray.csv", stray(word)));
+        assert_eq!(record["n_dropped"], 1);
+        assert!(notes(&record).contains(&format!("'{word}' was read as a missing value")));
     }
+    let file = folder.write("stray.csv", stray("off scale"));
+    let error = refusal(&format!("estimate {file}"));
+    let expected = "column 'x' has numbers in 199 of 200 rows, but 'off scale' from row 18 on";
+    assert!(error.contains(expected) && error.contains("--na 'off scale'"), "{error}");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_fdime"))
+        .args(["estimate", &file, "--na", "off scale", "--estimator", "copula", "--json"])
+        .output()
+        .unwrap();
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["n_dropped"], 1);
     let line = |row, x: f64, y: f64| match row {
         17 => format!("#N/A,{y}"),
         18 => format!("#DIV/0!,{y}"),
@@ -131,7 +141,7 @@ fn useless_columns_are_left_out_and_listed() {
     for expected in [
         "column 'empty' has no values and was left out",
         "column 'same' has the same value in every row and was left out",
-        "column '1' numbers the rows and was left out",
+        "column '1' identifies the rows and was left out",
         "column 'who' has too many different texts and was left out",
     ] {
         assert!(said.contains(expected), "{said}");

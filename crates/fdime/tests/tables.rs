@@ -355,7 +355,6 @@ fn no_format_rounds_integers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     for bytes in [
-        format!("a\n{}\n{}\n", integers[0], integers[1]).into_bytes(),
         parquet.into_inner().unwrap(),
         arrow.into_inner().unwrap(),
         npy_array("<i8", "(2, 1)", &data),

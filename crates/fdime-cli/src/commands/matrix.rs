@@ -11,7 +11,7 @@ use fdime::estimate::{
     Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
 };
 use fdime::parallel::{run_jobs, thread_count};
-use fdime::{CpuEngine, Nats, Parameter};
+use fdime::{CpuEngine, Nats, Parameter, counted};
 use indicatif::HumanDuration;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -123,7 +123,10 @@ fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
 /// Returns the selectors of the columns to read.
 fn selectors(args: &Matrix) -> Result<Vec<&str>, Failure> {
     let groups = args.groups.iter().map(|group| Ok(name_and_selector(group)?.1));
-    args.columns.iter().map(|columns| Ok(columns.as_str())).chain(groups).collect()
+    // The target need not be among the columns that are ranked.
+    let target = args.y.as_deref().filter(|_| args.columns.is_some());
+    let columns = args.columns.as_deref().into_iter().chain(target);
+    columns.map(Ok).chain(groups).collect()
 }
 
 /// Returns the names and columns of the groups to compare.
@@ -189,7 +192,8 @@ impl Work<'_> {
         let open: Vec<(usize, usize)> =
             all.iter().copied().filter(|pair| journal.find(pair).is_empty()).collect();
         let (columns, rows) = (self.groups.len(), self.frame.rows);
-        note(&format!("{} pairs of {columns} columns or groups, {rows} rows", all.len()));
+        let pairs = counted(all.len(), "pair");
+        note(&format!("{pairs} of {columns} columns or groups, {}", counted(rows, "row")));
         let bar = progress_bar(all.len() as u64);
         bar.set_position((all.len() - open.len()) as u64);
         bar.set_message("pairs");
@@ -202,9 +206,13 @@ impl Work<'_> {
             journal.append(PairRecord { pair: open[index], found })?;
             bar.inc(1);
             let done = bar.position() as usize + open.len() - all.len();
-            if bar.is_hidden() && done == open.len().min(MIN_TIMED_PAIRS) {
+            if bar.is_hidden() && done == MIN_TIMED_PAIRS && done < open.len() {
                 let left = start.elapsed().mul_f64((open.len() - done) as f64 / done as f64);
-                note(&format!("{done} pairs done, about {} left", HumanDuration(left)));
+                note(&format!(
+                    "{} done, about {} left",
+                    counted(done, "pair"),
+                    HumanDuration(left)
+                ));
             }
             Ok(())
         });
@@ -295,7 +303,11 @@ fn print_top(pairs: &[PairEstimate], args: &Matrix, seconds: f64) -> Outcome {
         }
         false => format!("{} has no test of independence", args.estimation.estimator),
     };
-    let count = if pairs.len() == 1 { "1 pair".into() } else { format!("{} pairs", pairs.len()) };
+    let count = counted(pairs.len(), "pair");
+    let problem = pairs.iter().find_map(|pair| pair.problem.as_deref());
+    if let Some(problem) = problem.filter(|_| found.is_empty()) {
+        return Err(Failure::Run(format!("none of {count} has an estimate: {problem}")));
+    }
     writeln!(out, "{count}, {dependent}; {seconds:.1} s")?;
     let failed = pairs.len() - found.len();
     if failed > 0 {

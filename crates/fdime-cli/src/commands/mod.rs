@@ -146,13 +146,14 @@ impl Reading {
 impl Notation {
     /// Returns the library's options for reading a table that is written in this notation.
     fn options(&self) -> data::Reading<'_> {
-        let Notation { na, decimal, delimiter, header, comment, max_memory } = self;
+        let Notation { na, decimal, delimiter, header, comment, skip_lines, max_memory } = self;
         let text = TextFormat {
             na,
             decimal: *decimal,
             delimiter: *delimiter,
             header: *header,
             comment: *comment,
+            skip_lines: *skip_lines,
         };
         data::Reading { text, max_memory: *max_memory, ..data::Reading::default() }
     }

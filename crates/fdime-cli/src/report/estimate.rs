@@ -134,12 +134,16 @@ fn headline(report: &EstimateReport) -> Markup {
         p.soft {
             (counted(report.table.kept.len(), "row")) (dropped) "; estimator " (report.method())
         }
+        @for note in report.notes(&FLAGS) {
+            p.soft { "note: " (note) }
+        }
     }
 }
 
 fn verdict(estimate: &Estimate) -> Markup {
     let verdict = &estimate.verdict;
     let meaning = match verdict.reliability {
+        Reliability::Good if !verdict.reasons.is_empty() => "no serious problems found",
         Reliability::Good => "no problems found",
         Reliability::Fair => "usable, but read the warnings",
         Reliability::Doubtful => "do not rely on this estimate",

@@ -44,6 +44,18 @@ impl Layout {
         }
         Layout { names, places }
     }
+
+    /// Returns the type of a column that is neither number nor text.
+    pub(super) fn unreadable(&self, schema: &Schema, index: usize) -> Option<String> {
+        let Place { root, element } = self.places[index];
+        let kind = schema.field(root).data_type();
+        let is_readable = element.is_some() || is_number(kind) || is_discrete(kind);
+        (!is_readable).then(|| match kind {
+            DataType::List(_) | DataType::LargeList(_) => "list".into(),
+            DataType::Struct(_) => "struct".into(),
+            kind => kind.to_string(),
+        })
+    }
 }
 
 /// Columns to which batches of arrays are appended.
@@ -126,10 +138,7 @@ impl ArrowColumn {
         // A damaged file can claim any number of rows, so the initial capacity is limited.
         const MAX_CAPACITY: usize = 1 << 24;
         let values = match field.data_type() {
-            DataType::Boolean | DataType::Dictionary(..) => Growing::Discrete(Default::default()),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                Growing::Discrete(Default::default())
-            }
+            kind if is_discrete(kind) => Growing::Discrete(Default::default()),
             kind if is_element || is_number(kind) => {
                 Growing::Continuous(Vec::with_capacity(rows.min(MAX_CAPACITY)))
             }
@@ -204,6 +213,11 @@ fn decode(batches: impl RecordBatchReader) -> Checked<Frame> {
         columns.append(batch.map_err(|error| error.to_string())?.columns())?;
     }
     Ok(Frame::new(columns.finish())?)
+}
+
+fn is_discrete(kind: &DataType) -> bool {
+    use DataType::*;
+    matches!(kind, Boolean | Dictionary(..) | Utf8 | LargeUtf8 | Utf8View)
 }
 
 fn is_number(kind: &DataType) -> bool {

@@ -55,6 +55,11 @@ impl ArrowTable {
         Ok((names, Self { source, schema: Arc::new(schema), layout, messages }))
     }
 
+    /// Returns the type of a column that is neither number nor text.
+    pub(super) fn unreadable(&self, index: usize) -> Option<String> {
+        self.layout.unreadable(&self.schema, index)
+    }
+
     /// Decodes the wanted columns, message by message.
     pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
         without_panic(|| self.decode(wanted, names))

@@ -1,7 +1,7 @@
 //! Delimited text: values separated by commas, semicolons, tabs, bars or whitespace.
 
 use super::frame::{Categories, Column, Values};
-use super::integers::{is_rounded, rounded_in_row};
+use super::integers::is_rounded;
 use super::reading::{Delimiter, TextFormat};
 use super::source::Source;
 use super::text::{means_missing, number};
@@ -51,17 +51,39 @@ impl<'a> TextTable<'a> {
         if sample.contains(&0) {
             return Err(source.fault("it holds zero bytes, so it is not text; export it as CSV"));
         }
-        let (start, declared) = declared_delimiter(&sample);
-        let sample = sample.get(start..).unwrap_or_default();
+        let mut notes = Vec::new();
+        let (mut start, declared) = declared_delimiter(&sample);
+        start += length_of_lines(&sample[start..], format.skip_lines);
+        let marked = match format.comment {
+            None => marked_lines(&sample[start..]),
+            Some(_) => 0,
+        };
+        let (heading, sample) = sample[start..].split_at(marked);
+        start += marked;
         let delimiter = format.delimiter.or(declared);
         let delimiter = delimiter.unwrap_or_else(|| find_delimiter(sample, format.comment));
-        let records = first_records(sample, delimiter, format.comment);
+        let mut records = first_records(sample, delimiter, format.comment);
+        let commented_names = heading_names(heading, delimiter, &records, &format);
+        if marked > 0 && commented_names.is_none() {
+            notes.push("lines at the beginning that start with # were skipped".into());
+        }
+        let is_commented = commented_names.is_some();
+        if let Some(names) = commented_names {
+            records.insert(0, names);
+        }
         let Some((first, rest)) = records.split_first() else {
             return Err(source.fault("it has no rows"));
         };
+        // R's write.table has no name for the column of row names.
+        let has_row_names = rest.first().is_some_and(|row| row.len() == first.len() + 1);
+        let mut first = first.clone();
+        if has_row_names {
+            first = std::iter::once(&b"row name"[..]).chain(first.iter()).collect();
+        }
         let decimal = format.decimal.unwrap_or_else(|| find_decimal(rest, delimiter));
-        let has_header = format.header.unwrap_or_else(|| is_header(first, rest, decimal));
-        let mut notes = Vec::new();
+        let has_names = is_commented
+            || has_row_names
+            || format.header.unwrap_or_else(|| is_header(&first, rest, decimal));
         if format.decimal.is_none() && decimal == ',' {
             notes.push(
                 Message::from("numbers were read with decimal commas; if these are not, set ")
@@ -71,12 +93,13 @@ impl<'a> TextTable<'a> {
         let mut encoding = Encoding::default();
         let names = first.iter().enumerate().map(|(index, cell)| {
             let name = encoding.text(cell.trim_ascii());
-            let named = has_header && !name.is_empty();
+            let named = has_names && !name.is_empty();
             if named { name.into_owned() } else { (index + 1).to_string() }
         });
         let names: Vec<String> = names.collect();
         notes.extend(encoding.note());
         let columns = names.len();
+        let has_header = has_names && !is_commented;
         let table = Self { source, format, delimiter, decimal, has_header, start, columns, notes };
         Ok((names, table))
     }
@@ -115,19 +138,21 @@ impl<'a> TextTable<'a> {
         if self.notes.is_empty() {
             self.notes.extend(encoding.note());
         }
+        let is_decimal_given = self.format.decimal.is_some();
+        let mut notes = self.notes;
         let columns = columns.into_iter().zip(texts).zip(names);
         let columns = columns
             .map(|((numbers, text), name)| {
                 let values = match text {
                     Some(text) => text.finish(),
-                    None => numbers.finish().map_err(|problem| {
-                        self.source.fault(format!("column {} {problem}", quote(name)))
-                    })?,
+                    None => numbers
+                        .finish(name, is_decimal_given, &mut notes)
+                        .map_err(|problem| self.source.fault(problem))?,
                 };
                 Ok(Column { name: name.to_string(), values })
             })
             .collect::<Result<Vec<Column>>>()?;
-        Ok((columns, self.notes))
+        Ok((columns, notes))
     }
 
     /// Visits the rows of data; the first is row 1.
@@ -220,9 +245,14 @@ impl Encoding {
 #[derive(Default)]
 struct Numbers {
     values: Vec<f64>,
-    /// The first row with an infinite value, and with an integer that was rounded.
+    /// The first row with an infinite value.
     infinite: Option<usize>,
-    rounded: Option<usize>,
+    /// The first cell such as `1.234`, in which the point can separate thousands, and the numbers
+    /// of cells with such a point, with another point, and without one.
+    thousands: Option<String>,
+    points: [usize; 3],
+    /// The first cell such as `02139`.
+    code: Option<String>,
     is_text: bool,
 }
 
@@ -246,23 +276,81 @@ impl Numbers {
     }
 
     fn push_number(&mut self, row: usize, cell: &[u8], value: f64) {
+        let text = std::str::from_utf8(cell).unwrap_or_default();
+        if is_rounded(text, value) {
+            // An integer of so many digits is exact as text.
+            self.is_text = true;
+            self.values = Vec::new();
+            return;
+        }
         if value.is_infinite() {
             self.infinite.get_or_insert(row);
         }
-        if std::str::from_utf8(cell).is_ok_and(|cell| is_rounded(cell, value)) {
-            self.rounded.get_or_insert(row);
+        match cell.iter().position(|byte| *byte == b'.') {
+            None => self.points[2] += 1,
+            Some(point) if separates_thousands(cell, point) => {
+                self.points[0] += 1;
+                self.thousands.get_or_insert_with(|| text.to_string());
+            }
+            Some(_) => self.points[1] += 1,
+        }
+        if self.code.is_none() && matches!(cell, [b'0', b'0'..=b'9', ..]) && !cell.contains(&b'.') {
+            self.code = Some(text.to_string());
         }
         self.values.push(value);
     }
 
-    /// Returns the values, or what is wrong with the column.
-    fn finish(self) -> std::result::Result<Values, String> {
-        match (self.infinite, self.rounded) {
-            (Some(row), _) => Err(format!("has an infinite value in row {row}; remove it")),
-            (None, Some(row)) => Err(rounded_in_row(row)),
-            (None, None) => Ok(Values::Continuous(self.values)),
+    /// Returns the values, or what is wrong with the column `name`. If `decimal` was not given,
+    /// numbers in which all points can separate thousands are ambiguous.
+    fn finish(
+        self,
+        name: &str,
+        is_decimal_given: bool,
+        notes: &mut Vec<Message>,
+    ) -> std::result::Result<Values, Message> {
+        const MIN_THOUSANDS: usize = 5;
+        let name = quote(name);
+        if let Some(row) = self.infinite {
+            let problem =
+                format!("column {name} has an infinite value in row {row}; remove it, or ");
+            return Err(Message::from(problem).text("set ").setting(Parameter::Na, "inf,-inf"));
         }
+        let [thousands, others, whole] = self.points;
+        // A program that writes three decimals writes them in all rows, or not always three.
+        if let Some(example) = &self.thousands
+            && (thousands >= MIN_THOUSANDS && others == 0 && whole > 0 && !is_decimal_given)
+        {
+            let number = example.replace('.', "");
+            return Err(Message::from(format!(
+                "column {name} has values such as '{example}', which can be {example} or {number}; \
+                 say which with "
+            ))
+            .setting(Parameter::Decimal, ".")
+            .text(" or ")
+            .setting(Parameter::Decimal, ","));
+        }
+        if let Some(code) = self.code {
+            notes.push(
+                Message::from(format!(
+                    "column {name} has numbers such as '{code}' and is treated as numbers; if they \
+                     are codes, name it in "
+                ))
+                .parameter(Parameter::Discrete),
+            );
+        }
+        Ok(Values::Continuous(self.values))
     }
+}
+
+/// Returns whether a point or comma at this position can separate thousands, as in `1.234`.
+fn separates_thousands(cell: &[u8], point: usize) -> bool {
+    let whole = cell[..point].trim_ascii_start();
+    let whole = whole.strip_prefix(b"-").unwrap_or(whole);
+    let rest = &cell[point + 1..];
+    rest.len() == 3
+        && rest.iter().all(u8::is_ascii_digit)
+        && (1..=3).contains(&whole.len())
+        && whole[0] != b'0'
 }
 
 /// Returns the options of the reader. It accepts rows of any length: `for_each_row` checks them,
@@ -337,6 +425,36 @@ fn sample(source: &Source) -> Result<Vec<u8>> {
     Ok(sample)
 }
 
+/// Returns the number of bytes of this many lines.
+fn length_of_lines(text: &[u8], lines: usize) -> usize {
+    text.split_inclusive(|byte| *byte == b'\n').take(lines).map(<[u8]>::len).sum()
+}
+
+/// Returns the number of bytes of the lines at the beginning that start with `#`.
+fn marked_lines(text: &[u8]) -> usize {
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    let lines = lines.take_while(|line| line.starts_with(b"#"));
+    let length = lines.map(<[u8]>::len).sum();
+    // A table must follow.
+    if length < text.len() { length } else { 0 }
+}
+
+/// Returns the names of the columns if the last line of the heading, after `#`, has one for each
+/// field of the rows.
+fn heading_names(
+    heading: &[u8],
+    delimiter: Delimiter,
+    records: &[ByteRecord],
+    format: &TextFormat,
+) -> Option<ByteRecord> {
+    let line = heading.split_inclusive(|byte| *byte == b'\n').next_back()?;
+    let line = line.trim_ascii_start().strip_prefix(b"#")?;
+    let names = first_records(line, delimiter, None).into_iter().next()?;
+    let fits = records.first().is_some_and(|row| row.len() == names.len() && row.len() > 1);
+    let rows_are_data = || !is_header(&records[0], &records[1..], format.decimal.unwrap_or('.'));
+    (fits && format.header != Some(false) && rows_are_data()).then_some(names)
+}
+
 /// Returns the length of a first line such as `sep=;`, which Excel reads, and what it declares.
 fn declared_delimiter(sample: &[u8]) -> (usize, Option<Delimiter>) {
     let text = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
@@ -355,15 +473,27 @@ fn first_records(sample: &[u8], delimiter: Delimiter, comment: Option<u8>) -> Ve
     reader.byte_records().map_while(std::result::Result::ok).take(100).collect()
 }
 
-/// Returns the delimiter that splits all rows into the same number of fields, the largest if there
-/// are several; if there is none, the delimiter that splits the first row into the most fields.
-/// Whitespace is one only if no character is.
+/// Returns the delimiter that splits all rows into the same number of fields; among several the one
+/// that leaves the most numbers, then the most fields. If there is none, the delimiter that splits the
+/// first row into the most fields. Whitespace is one only if no character is.
 fn find_delimiter(sample: &[u8], comment: Option<u8>) -> Delimiter {
     let fit = |delimiter: &Delimiter| {
         let records = first_records(sample, *delimiter, comment);
-        let fields = records.first().map_or(0, ByteRecord::len);
-        let even = fields > 1 && records.iter().all(|record| record.len() == fields);
-        (even, fields)
+        let first = records.first().map_or(0, ByteRecord::len);
+        let rows = records.get(1..).unwrap_or_default();
+        let fields = rows.first().map_or(first, ByteRecord::len);
+        // The first row of R's write.table has no name for the row names.
+        let even = fields > 1
+            && (first == fields || first + 1 == fields)
+            && rows.iter().all(|record| record.len() == fields);
+        let is_number = |cell: &&[u8]| {
+            let cell = cell.trim_ascii();
+            number(cell, '.').is_some() || number(cell, ',').is_some() || means_missing(cell)
+        };
+        let cells = || rows.iter().flat_map(ByteRecord::iter);
+        // In hundredths, because fractions have no order.
+        let numbers = 100 * cells().filter(is_number).count() / cells().count().max(1);
+        (even, if even { numbers } else { 0 }, first)
     };
     // Among equals `max_by_key` returns the last.
     let characters = [b'|', b';', b'\t', b','].map(Delimiter::Character);
@@ -392,11 +522,7 @@ fn find_decimal(records: &[ByteRecord], delimiter: Delimiter) -> char {
     let cells = || records.iter().flat_map(|record| record.iter().map(<[u8]>::trim_ascii));
     let has_comma = |cell: &[u8]| {
         let Some(comma) = cell.iter().position(|byte| *byte == b',') else { return false };
-        let whole = cell[..comma].trim_ascii_start();
-        let whole = whole.strip_prefix(b"-").unwrap_or(whole);
-        let separates_thousands =
-            cell.len() - comma == 4 && (1..=3).contains(&whole.len()) && whole[0] != b'0';
-        !separates_thousands && number(cell, ',').is_some()
+        !separates_thousands(cell, comma) && number(cell, ',').is_some()
     };
     let has_point = |cell: &[u8]| cell.contains(&b'.') && number(cell, '.').is_some();
     if cells().any(has_comma) && !cells().any(has_point) { ',' } else { '.' }
@@ -529,10 +655,6 @@ mod tests {
             (b"a,b\n1,2\n3\n".as_slice(), "row 2 has 1 instead of 2 fields"),
             (b"a,b\n1,2\n3,1e999\n", "column 'b' has an infinite value in row 2"),
             (b"a,b\n1,-inf\n", "column 'b' has an infinite value in row 1"),
-            (
-                b"a,b\n1,2\n4611686018427387905,3\n",
-                "column 'a' has an integer above 2^53, which would be rounded, in row 2; subtract",
-            ),
             (b"a,b\n1,x\n2,\0\n", "it holds zero bytes"),
             (b"a,b,c\n1,2,3\n4,\"5,6\n7,8,9\n7,8,9\n", "a quote that is opened in row 2"),
             (
@@ -545,7 +667,8 @@ mod tests {
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
         }
         assert!(read("a,b\ninf,1\nx,2").is_ok(), "a word among words");
-        assert!(read("a,b\n4611686018427387905,1\nx,2").is_ok(), "a long name among names");
+        let long = read("a,b\n1,2\n4611686018427387905,3\n").unwrap();
+        assert_eq!(long[0], categories("a", &[Some("1"), Some("4611686018427387905")]));
     }
 
     #[test]
@@ -597,6 +720,38 @@ mod tests {
         assert_eq!(columns[0].name, "ü");
         assert_eq!(columns[1], categories("b", &[Some("café"), Some("x")]));
         assert_eq!((notes.len(), notes[0].to_string().contains("Latin-1")), (1, true));
+    }
+
+    #[test]
+    fn points_that_separate_thousands_are_told() {
+        let rows: String = (0..9).map(|k| format!("{},{}.318\n", 352 + k, k + 1)).collect();
+        let mixed = format!("a,b\n{rows}2.105,950\n");
+        let error = read(mixed.clone()).unwrap_err().to_string();
+        assert!(
+            error.contains("column 'b' has values such as '1.318', which can be 1.318 or 1318")
+        );
+        let point = TextFormat { decimal: Some('.'), ..TextFormat::default() };
+        assert_eq!(read_as(mixed, point).unwrap().0[1].len(), 10);
+        assert!(read(format!("a,b\n{rows}")).is_ok(), "three decimals in all rows");
+    }
+
+    #[test]
+    fn headings_of_other_programs() {
+        let expected = [numbers("a", &[1.5, 2.0]), numbers("b", &[3.0, 4.25])];
+        for text in ["# a b\n1.5 3\n2 4.25\n", "##x\n#a,b\n1.5,3\n2,4.25\n"] {
+            assert_eq!(read(text).unwrap(), expected, "{text}");
+        }
+        let (columns, notes) =
+            read_as("# made by\na,b\n1.5,3\n2,4.25\n", TextFormat::default()).unwrap();
+        assert_eq!((&columns[..], notes.len()), (&expected[..], 1));
+        let skipping = TextFormat { skip_lines: 1, ..TextFormat::default() };
+        assert_eq!(read_as("Measurements\na,b\n1.5,3\n2,4.25\n", skipping).unwrap().0, expected);
+        let columns = read("\"a\" \"b\"\n\"r1\" 1.5 3\n\"r2\" 2 4.25\n").unwrap();
+        assert_eq!((&columns[1..], columns[0].name.as_str()), (&expected[..], "row name"));
+        let header = read("Length, cm;Weight, kg\n173,46;63,43\n170,5;61,2\n").unwrap();
+        assert_eq!(header[1], numbers("Weight, kg", &[63.43, 61.2]));
+        let (_, notes) = read_as("zip,b\n02139,1\n10001,2\n", TextFormat::default()).unwrap();
+        assert!(notes[0].to_string().contains("such as '02139'"), "{notes:?}");
     }
 
     #[test]

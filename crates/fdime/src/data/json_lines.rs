@@ -7,28 +7,40 @@ use super::source::{Checked, Source};
 use crate::error::{Result, quote};
 use crate::message::Message;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io::BufRead;
 
 /// JSON lines whose keys are known.
 pub(super) struct JsonLines<'a> {
     source: Source,
     format: TextFormat<'a>,
+    /// The keys that hold lists or objects.
+    nested: HashSet<String>,
 }
 
 impl<'a> JsonLines<'a> {
     /// Reads the keys of all rows; returns them in the order in which they appear, and the table.
     pub(super) fn open(source: Source, format: TextFormat<'a>) -> Result<(Vec<String>, Self)> {
-        let table = Self { source, format };
-        let (mut names, mut known) = (Vec::new(), HashMap::new());
+        let mut table = Self { source, format, nested: HashSet::new() };
+        let (mut names, mut known, mut nested) = (Vec::new(), HashSet::new(), HashSet::new());
         table.for_each_row(|_, object| {
-            for key in object.keys().filter(|key| !known.contains_key(*key)).collect::<Vec<_>>() {
-                known.insert(key.clone(), ());
-                names.push(key.clone());
+            for (key, value) in object {
+                if known.insert(key.clone()) {
+                    names.push(key.clone());
+                }
+                if value.is_array() || value.is_object() {
+                    nested.insert(key.clone());
+                }
             }
             Ok(())
         })?;
+        table.nested = nested;
         Ok((names, table))
+    }
+
+    /// Returns what a column holds that is neither number nor text.
+    pub(super) fn unreadable(&self, name: &str) -> Option<String> {
+        self.nested.contains(name).then(|| "list or object".into())
     }
 
     /// Reads the wanted columns.
@@ -61,7 +73,7 @@ impl<'a> JsonLines<'a> {
         {
             if !line.trim_ascii().is_empty() {
                 row += 1;
-                let object = serde_json::from_slice(&line).map_err(|error| {
+                let object = parse(&line).map_err(|error| {
                     self.source.fault(format!("row {row} is not a JSON object: {error}"))
                 })?;
                 visit(row, &object).map_err(|problem| self.source.fault(problem))?;
@@ -70,6 +82,17 @@ impl<'a> JsonLines<'a> {
         }
         Ok(())
     }
+}
+
+/// Parses an object. Python writes NaN, which is not JSON, for missing numbers.
+pub(super) fn parse(line: &[u8]) -> serde_json::Result<Map<String, Value>> {
+    serde_json::from_slice(line).or_else(|error| {
+        let text = String::from_utf8_lossy(line);
+        match text.contains(": NaN") {
+            true => serde_json::from_str(&text.replace(": NaN", ": null")),
+            false => Err(error),
+        }
+    })
 }
 
 enum Growing {
@@ -156,6 +179,7 @@ mod tests {
         assert_eq!(columns[0].values, expected);
         let labels = vec!["u".to_string(), "2".to_string()];
         assert_eq!(columns[1].values, Values::Discrete { codes: vec![0, MISSING, 1], labels });
+        assert!(read("{\"a\": NaN, \"b\": 1}\n").unwrap()[0].is_missing(0));
         assert!(columns[2].is_missing(0) && !columns[2].is_missing(1));
     }
 

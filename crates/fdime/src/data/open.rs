@@ -102,6 +102,18 @@ impl<'a> Opened<'a> {
         }
     }
 
+    /// Returns the type of a column that is neither number nor text; `None` for one that can be read.
+    pub(super) fn unreadable(&self, index: usize) -> Option<String> {
+        match &self.table {
+            Table::JsonLines(table) => table.unreadable(&self.names[index]),
+            #[cfg(feature = "parquet")]
+            Table::Parquet(table) => table.unreadable(index),
+            #[cfg(feature = "arrow")]
+            Table::Arrow(table) => table.unreadable(index),
+            _ => None,
+        }
+    }
+
     /// Reads the columns at these positions (from 0), in this order, and no others.
     pub fn read(self, wanted: &[usize]) -> Result<Frame> {
         if let Some(beyond) = wanted.iter().find(|index| **index >= self.names.len()) {

@@ -1,5 +1,5 @@
 use super::frame::{Categories, Column, Frame, Values};
-use super::integers::{is_rounded, rounded_in_row};
+use super::integers::{ADVICE, ROUNDED, is_rounded, rounded_in_row};
 use super::open::{Opened, open};
 use super::reading::{ConstantColumns, MissingRows, Reading};
 use super::select::{Choice, choose, choose_sides, select};
@@ -52,9 +52,39 @@ pub fn load_pairs(
     let file = opened.file().to_string();
     let fail = |problem: Message| data_error(&file, problem);
     let (x, y) = choose_sides(opened.names(), x, y).map_err(|error| fail(error.into()))?;
-    let wanted: Vec<Choice> = x.iter().chain(&y).copied().collect();
-    let frame = read_typed(opened, &wanted, reading)?;
-    complete(frame, x.len(), &wanted, reading).map_err(fail)
+    let ((mut wanted, mut notes), (y, notes_of_y)) = (readable(&opened, x), readable(&opened, y));
+    let x_columns = wanted.len();
+    wanted.extend(y);
+    notes.extend(notes_of_y);
+    notes.extend(names_like_positions(opened.names(), &wanted));
+    let mut frame = read_typed(opened, &wanted, reading)?;
+    frame.notes.splice(0..0, notes);
+    complete(frame, x_columns, &wanted, reading).map_err(fail)
+}
+
+/// Returns notes on columns that were chosen by names which could be positions of others.
+fn names_like_positions(names: &[String], chosen: &[Choice]) -> Vec<Message> {
+    let note = |choice: &Choice| {
+        let position: usize = names[choice.index].parse().ok()?;
+        let other = choice.named && position != choice.index + 1 && position <= names.len();
+        let place = choice.index + 1;
+        other.then(|| format!("'{position}' is the name of column {place}, not a position").into())
+    };
+    chosen.iter().filter_map(note).collect()
+}
+
+/// Leaves out columns that were not named and are neither numbers nor text, with notes.
+fn readable(opened: &Opened, mut chosen: Vec<Choice>) -> (Vec<Choice>, Vec<Message>) {
+    let mut notes = Vec::new();
+    chosen.retain(|choice| {
+        let kind = opened.unreadable(choice.index).filter(|_| !choice.named);
+        notes.extend(kind.iter().map(|kind| {
+            let name = quote(&opened.names()[choice.index]);
+            Message::from(format!("column {name} holds values of type {kind} and was left out"))
+        }));
+        kind.is_none()
+    });
+    (chosen, notes)
 }
 
 /// Reads the pairs of two tables with the same rows: x from one and y from the other. Without a
@@ -85,6 +115,19 @@ pub fn load_two_files(
     let ((x_file, mut chosen, mut frame), (y_file, y_chosen, y_frame)) = (x?, y?);
     if frame.rows != y_frame.rows {
         let problem = format!("it has {} rows, but {x_file} has {}", y_frame.rows, frame.rows);
+        return Err(data_error(&y_file, problem));
+    }
+    let differs = |x: &&Column| {
+        let is_identifier = |column: &Column| {
+            let reason = Unusable::of(column, column.len(), false);
+            matches!(reason, Some(Unusable::RowNumbers | Unusable::Texts))
+        };
+        let same_name = y_frame.columns.iter().find(|y| y.name == x.name);
+        is_identifier(x) && same_name.is_some_and(|y| is_identifier(y) && y.values != x.values)
+    };
+    if let Some(column) = frame.columns.iter().find(differs) {
+        let name = quote(&column.name);
+        let problem = format!("column {name} has other rows than in {x_file}; sort both alike");
         return Err(data_error(&y_file, problem));
     }
     let x_columns = chosen.len();
@@ -126,7 +169,10 @@ pub fn load_frame(
     };
     let mut seen = HashSet::new();
     wanted.retain(|choice| seen.insert(choice.index));
+    let (readable, notes) = readable(&opened, wanted);
+    wanted = readable;
     let mut frame = read_typed(opened, &wanted, reading)?;
+    frame.notes.splice(0..0, notes);
     if reading.missing == MissingRows::Refuse {
         complete_rows(&frame.columns, frame.rows, reading.missing).map_err(fail)?;
     }
@@ -322,6 +368,15 @@ fn complete(
     let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
     enough_rows(&frame.columns, input_rows, kept.len())?;
     let n_dropped = input_rows - kept.len();
+    if n_dropped * 10 > input_rows
+        && let Some((gaps, column)) = most_incomplete(&frame.columns, input_rows)
+    {
+        let name = quote(&column.name);
+        frame
+            .notes
+            .push(format!("column {name} has no value in {gaps} of {input_rows} rows").into());
+    }
+    frame.notes.extend(frame.columns.iter().filter_map(sentinel));
     if let Some(sample) = sampled_rows(&kept, reading) {
         frame.notes.push(
             format!("{} of {} rows were used, drawn at random", sample.len(), kept.len()).into(),
@@ -390,7 +445,7 @@ impl Unusable {
         let (one, many) = match self {
             Unusable::Empty => ("has no values", "have no values"),
             Unusable::Constant => ("has the same value in every row", "have one value each"),
-            Unusable::RowNumbers => ("numbers the rows", "number the rows"),
+            Unusable::RowNumbers => ("identifies the rows", "identify the rows"),
             Unusable::Texts => ("has too many different texts", "have too many different texts"),
         };
         match names {
@@ -411,12 +466,17 @@ impl Unusable {
         match (self, &column.values) {
             (Unusable::Texts, Values::Discrete { labels, .. }) => {
                 let count = labels.len();
+                if let Some(label) = labels.iter().find(|label| would_be_rounded(label)) {
+                    let problem = format!("column {name} has {ROUNDED} such as {}; ", quote(label));
+                    return Message::from(problem).text(ADVICE);
+                }
+                let example = labels.first().map_or(String::new(), |label| quote(label));
                 Message::from(format!(
-                    "column {name} has {count} different texts in {rows} rows, too many for \
-                     categories; "
+                    "column {name} has {count} different texts in {rows} rows, such as {example}, \
+                     too many for categories; "
                 ))
                 .leave_out(&column.name)
-                .text(", or give numbers; dates are understood if they are like 2024-01-31")
+                .text(", or write numbers, or dates like 2024-01-31")
             }
             (Unusable::Empty, _) => {
                 Message::from(format!("column {name} has no values; ")).leave_out(&column.name)
@@ -429,12 +489,51 @@ impl Unusable {
     }
 }
 
-/// Returns whether a column numbers the rows: its values count on, or they are different integers
+fn would_be_rounded(text: &str) -> bool {
+    text.parse().is_ok_and(|number| is_rounded(text, number))
+}
+
+/// Returns a note on a value at one end that is far from all others and frequent, as 999 often
+/// stands for a missing value.
+fn sentinel(column: &Column) -> Option<Message> {
+    const MIN_ROWS_WITH_IT: usize = 5;
+    let Values::Continuous(values) = &column.values else { return None };
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    let from_below = sorted.partition_point(|value| *value <= first);
+    let to_above = sorted.partition_point(|value| *value < last);
+    let ends = [
+        (first, from_below, sorted.get(from_below).copied(), last),
+        (last, sorted.len() - to_above, to_above.checked_sub(1).map(|k| sorted[k]), first),
+    ];
+    ends.into_iter().find_map(|(value, count, neighbour, other)| {
+        let neighbour = neighbour?;
+        let is_far = (value - neighbour).abs() > 2.0 * (neighbour - other).abs();
+        let is_frequent = count >= MIN_ROWS_WITH_IT && count * 2 < sorted.len();
+        // Two values, or one value and its neighbour, have no range to be far from.
+        (value.fract() == 0.0 && is_far && is_frequent && neighbour != other).then(|| {
+            Message::from(format!(
+                "column {}: {value} occurs in {count} rows, far from all other values; if it means \
+                 a missing value, set ",
+                quote(&column.name)
+            ))
+            .setting(Parameter::Na, value.to_string())
+        })
+    })
+}
+
+/// Returns whether a column identifies the rows: its values count on, or they are different integers
 /// and it is called an index.
 fn numbers_rows(name: &str, values: &[f64]) -> bool {
     let counts_on = || values.windows(2).all(|pair| pair[1] - pair[0] == 1.0);
-    let name = name.to_lowercase();
-    let is_index = name.ends_with("id") || name.ends_with("index") || name.starts_with("unnamed");
+    // "paid" is no identifier, but "id", "user_id" and "userId" are.
+    let lower = name.to_lowercase();
+    let stem = lower.strip_suffix("id");
+    let separates = |stem: &str| {
+        !stem.ends_with(char::is_alphabetic) || name.ends_with(['I', 'D']) || name.ends_with("Id")
+    };
+    let is_index = stem.is_some_and(separates) || lower == "index" || lower.starts_with("unnamed");
     let is_whole = |value: &f64| value.fract() == 0.0;
     let are_different =
         || values.iter().map(|value| value.to_bits()).collect::<HashSet<_>>().len() == values.len();
@@ -509,12 +608,7 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
         return Ok(());
     }
     let counted = |count: usize| if count == 1 { "1 row".into() } else { format!("{count} rows") };
-    let most_incomplete = columns
-        .iter()
-        .map(|column| ((0..rows).filter(|row| column.is_missing(*row)).count(), column))
-        .max_by_key(|(gaps, _)| *gaps)
-        .filter(|(gaps, _)| *gaps > 0);
-    Err(match most_incomplete {
+    Err(match most_incomplete(columns, rows) {
         None => format!("it has {}; at least {MIN_ROWS} are needed", counted(count)).into(),
         Some((gaps, column)) => format!(
             "{count} of {} are complete, and at least {MIN_ROWS} are needed; column {} lacks \
@@ -524,6 +618,13 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
         )
         .into(),
     })
+}
+
+/// Returns the column with the most missing values, and their number, if there are any.
+fn most_incomplete(columns: &[Column], rows: usize) -> Option<(usize, &Column)> {
+    let gaps = |column: &Column| (0..rows).filter(|row| column.is_missing(*row)).count();
+    let counted = columns.iter().map(|column| (gaps(column), column));
+    counted.max_by_key(|(gaps, _)| *gaps).filter(|(gaps, _)| *gaps > 0)
 }
 
 /// Keeps the given rows and the categories that occur in them.
@@ -742,8 +843,8 @@ mod tests {
         let notes = notes(&table);
         assert_eq!(
             notes[0],
-            "column 'w' has numbers in 299 of 300 rows, but 'four' in row 5; it is \
-            treated as categories; if 'four' means a missing value, set na = four"
+            "column 'w' has numbers in 299 of 300 rows, but 'four' from row 5 on; it is treated as \
+             categories; if it means a missing value, set na = four"
         );
         assert_eq!(notes[1], "column 'k' has the same value in every row and was left out");
         assert_eq!(notes[2], "column 'id' has too many different texts and was left out");
@@ -756,7 +857,7 @@ mod tests {
         let path = case.folder.path().join("t.csv");
         let error = load_pairs(&path, None, Some("y"), &Reading::default()).unwrap_err();
         let expected = "no column of x can be used: column 'empty' has no values and was left out; 2 \
-                        columns number the rows and were left out: 'row', 'my_id'";
+                        columns identify the rows and were left out: 'row', 'my_id'";
         assert!(error.to_string().ends_with(expected), "{error}");
         assert_eq!(case.load("row", "y").unwrap().x.len(), 1);
     }
@@ -798,5 +899,44 @@ mod tests {
         assert_eq!(table.x[0].name, "a\\u{7}");
         let Values::Discrete { labels, .. } = &table.y[0].values else { panic!() };
         assert_eq!(labels[0], "\\u{1b}[2J");
+    }
+
+    #[test]
+    fn words_for_nothing_among_numbers_and_names_like_positions_are_told() {
+        let rows = (0..60).map(|k| {
+            format!("{},{},{}", if k % 9 == 0 { 999 } else { 20 + k % 50 }, k % 7, k * k % 13)
+        });
+        let case = Case::new(std::iter::once("age,1,2".to_string()).chain(rows));
+        let notes = notes(&case.load("age,1", "2").unwrap());
+        let expected =
+            "'age': 999 occurs in 7 rows, far from all other values; if it means a missing";
+        assert!(notes.iter().any(|note| note.contains(expected)), "{notes:?}");
+        assert!(notes.contains(&"'1' is the name of column 2, not a position".into()), "{notes:?}");
+    }
+
+    #[test]
+    fn identifiers_by_their_names() {
+        let values: Vec<f64> = (0..30).map(|k| f64::from(k * 7 % 31)).collect();
+        for name in ["id", "user_id", "userId", "ID", "customer id", "index"] {
+            assert!(numbers_rows(name, &values), "{name}");
+        }
+        for name in ["paid", "valid", "bid", "x"] {
+            assert!(!numbers_rows(name, &values), "{name}");
+        }
+    }
+
+    #[test]
+    fn two_files_in_different_orders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, y) = (folder.path().join("x.csv"), folder.path().join("y.csv"));
+        let lines = |step: usize| -> String {
+            let ids = (0..40).map(|k| k * step % 41);
+            "id,v\n".to_string() + &ids.map(|id| format!("{id},{}\n", id % 5)).collect::<String>()
+        };
+        std::fs::write(&x, lines(1)).unwrap();
+        std::fs::write(&y, lines(7)).unwrap();
+        let error = load_two_files(&x, &y, None, None, &Reading::default()).unwrap_err();
+        assert!(error.to_string().contains("column 'id' has other rows than in"), "{error}");
+        assert!(load_two_files(&x, &x, None, None, &Reading::default()).is_ok());
     }
 }

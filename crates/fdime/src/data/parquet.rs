@@ -29,6 +29,11 @@ impl ParquetTable {
         Ok((layout.names.clone(), Self { source, metadata, layout }))
     }
 
+    /// Returns the type of a column that is neither number nor text.
+    pub(super) fn unreadable(&self, index: usize) -> Option<String> {
+        self.layout.unreadable(self.metadata.schema(), index)
+    }
+
     /// Decodes the wanted columns, some thousand rows at a time.
     pub(super) fn read(self, wanted: &[usize], names: &[&str]) -> Result<Vec<Column>> {
         let Self { source, metadata, layout } = self;

@@ -80,6 +80,8 @@ pub struct TextFormat<'a> {
     pub header: Option<bool>,
     /// The character that starts lines to be skipped.
     pub comment: Option<u8>,
+    /// The number of lines before the table.
+    pub skip_lines: usize,
 }
 
 /// What separates the fields of a line.

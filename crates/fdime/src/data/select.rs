@@ -199,6 +199,10 @@ fn resolve(names: &[String], positions: &Positions, item: &str) -> Checked<Vec<u
             false => Ok(matching),
         };
     }
+    let numbered = numbered(names, item);
+    if numbered.len() > 1 {
+        return Ok(numbered);
+    }
     if let Some((first, last)) = position_range(item, names.len()) {
         return check_range(first, last, names.len());
     }
@@ -217,6 +221,18 @@ fn resolve(names: &[String], positions: &Positions, item: &str) -> Checked<Vec<u
     let wrong = item.split_once(':').map(|(first, last)| [first.trim(), last.trim()]);
     let wrong = wrong.into_iter().flatten().find(|end| !positions.contains_key(end));
     Err(unknown(names, wrong.unwrap_or(item)))
+}
+
+/// Returns the columns whose names are this name and a number, as those of a matrix or an embedding.
+fn numbered(names: &[String], item: &str) -> Vec<usize> {
+    let is_numbered = |name: &String| {
+        let number = name.strip_prefix(item).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    match item.ends_with(|c: char| c.is_ascii_digit()) {
+        true => Vec::new(),
+        false => (0..names.len()).filter(|index| is_numbered(&names[*index])).collect(),
+    }
 }
 
 /// Returns the column with exactly this name, if there is one. Several of them are an error.
@@ -345,6 +361,7 @@ mod tests {
             ("!3-", vec![0, 1]),
             ("!id,*", vec![1, 2, 3, 4, 5, 6]),
             ("t1,t*,4", vec![3, 4]),
+            ("t", vec![3, 4]),
         ] {
             assert_eq!(select(&table, selector, Parameter::X).unwrap(), expected, "{selector}");
         }

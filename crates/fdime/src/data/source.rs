@@ -1,5 +1,6 @@
 //! The bytes of a table and their format.
 
+use super::json_lines;
 use super::reading::MemoryLimit;
 use crate::error::{Error, Result, data_error, read_error};
 use crate::message::Message;
@@ -193,10 +194,8 @@ impl Source {
         let mut line = Vec::new();
         let read = self.body.buffered().take(MAX_LINE).read_until(b'\n', &mut line);
         read.map_err(|error| self.read_error(error))?;
-        match serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line) {
-            Ok(object) if object.values().all(|v| !v.is_array() && !v.is_object()) => {
-                Ok(Format::JsonLines)
-            }
+        match json_lines::parse(&line) {
+            Ok(_) => Ok(Format::JsonLines),
             _ => Err(self.fault(
                 "it is a JSON document; write one object of numbers and texts for each row and \
                  line (JSON lines), e.g. with jq -c '.[]'",

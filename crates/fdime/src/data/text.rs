@@ -87,33 +87,48 @@ pub(super) fn interpret(
         rows += 1;
         numeric_rows += usize::from(*is_number);
     });
-    let Some(stray) = is_number.iter().position(|is_number| !is_number) else { return Ok(()) };
+    let strays: Vec<usize> = (0..labels.len()).filter(|label| !is_number[*label]).collect();
+    let Some(first) = strays.first() else { return Ok(()) };
     if numeric_rows * 2 <= rows {
         return Ok(());
     }
-    let row = codes.iter().position(|code| *code as usize == stray).map_or(0, |row| row + 1);
-    let texts = is_number.iter().filter(|is_number| !**is_number).count();
-    let others = match texts {
-        1 => String::new(),
-        2 => " (there is one more text)".into(),
-        _ => format!(" (there are {} more texts)", texts - 1),
-    };
-    let word = quote(&labels[stray]);
+    let words: Vec<String> = strays.iter().take(5).map(|label| quote(&labels[*label])).collect();
+    let more = if strays.len() > words.len() { ", ..." } else { "" };
+    let words = words.join(", ") + more;
+    if strays.iter().all(|label| stands_for_nothing(&labels[*label])) {
+        notes.push(format!("column {name}: {words} was read as a missing value").into());
+        let value = |code: &u32| {
+            let label = labels.get(*code as usize);
+            label.and_then(|label| number(label.as_bytes(), decimal)).unwrap_or(f64::NAN)
+        };
+        column.values = Values::Continuous(codes.iter().map(value).collect());
+        return Ok(());
+    }
+    let row = codes.iter().position(|code| *code as usize == *first).map_or(0, |row| row + 1);
     let problem = Message::from(format!(
-        "column {name} has numbers in {numeric_rows} of {rows} rows, but {word} in row {row}{others}"
+        "column {name} has numbers in {numeric_rows} of {rows} rows, but {words} from row {row} on"
     ));
+    let setting: Vec<&str> = strays.iter().take(5).map(|label| labels[*label].as_str()).collect();
     let missing = |message: Message| {
+        let meaning = if strays.len() == 1 { "it means" } else { "they mean" };
         message
-            .text(format!("if {word} means a missing value, set "))
-            .setting(Parameter::Na, &labels[stray])
+            .text(format!("if {meaning} a missing value, set "))
+            .setting(Parameter::Na, setting.join(","))
     };
-    if labels.len() - texts > MAX_NUMBERED_CATEGORIES {
+    if labels.len() - strays.len() > MAX_NUMBERED_CATEGORIES {
         return Err(missing(problem.text("; correct it; "))
             .text("; if the numbers are categories, name the column in ")
             .parameter(Parameter::Discrete));
     }
     notes.push(missing(problem.text("; it is treated as categories; ")));
     Ok(())
+}
+
+/// Returns whether a word among numbers can only mean a missing value.
+fn stands_for_nothing(word: &str) -> bool {
+    const WORDS: [&str; 10] =
+        ["-", "--", ".", "..", "*", "\\N", "(null)", "n.a.", "missing", "unknown"];
+    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 enum Amounts<'a> {
@@ -152,7 +167,9 @@ fn amounts<'a>(labels: &'a [String], decimal: Option<char>) -> Amounts<'a> {
 fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
     const UNITS: [char; 6] = ['$', '€', '£', '¥', '₹', '%'];
     let text = text.trim();
-    let (sign, rest) = match text.strip_prefix('-') {
+    // Bookkeepers write negative amounts in parentheses, typesetters with a minus sign.
+    let in_parentheses = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    let (sign, rest) = match in_parentheses.or_else(|| text.strip_prefix(['-', '\u{2212}'])) {
         Some(rest) => ("-", rest.trim_start()),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
@@ -253,6 +270,7 @@ mod tests {
             (vec!["0,125", "1,250"], vec![0.125, 1.25]),
             (vec!["1.234,5 €", "7 €"], vec![1234.5, 7.0]),
             (vec!["1 234,5", "1'234"], vec![1234.5, 1234.0]),
+            (vec!["(1,234.5)", "\u{2212}2.5"], vec![-1234.5, -2.5]),
         ] {
             let (values, note) = read(&cells).unwrap();
             assert_eq!(values, Values::Continuous(expected), "{cells:?}");
@@ -283,21 +301,23 @@ mod tests {
     fn a_stray_word_among_numbers_is_told() {
         let numbers: Vec<String> = (0..99).map(|k| format!("{}", f64::from(k) / 8.0)).collect();
         let mut cells: Vec<&str> = numbers.iter().map(String::as_str).collect();
-        cells.insert(7, "unknown");
+        cells.insert(7, "off scale");
         let error = read(&cells).unwrap_err().to_string();
         assert_eq!(
             error,
-            "column 'c' has numbers in 99 of 100 rows, but 'unknown' in row 8; correct it; if \
-             'unknown' means a missing value, set na = unknown; if the numbers are categories, \
-             name the column in discrete"
+            "column 'c' has numbers in 99 of 100 rows, but 'off scale' from row 8 on; correct it; \
+             if it means a missing value, set na = off scale; if the numbers are categories, name \
+             the column in discrete"
         );
         let chromosomes = ["1", "2", "X", "3", "22", "1", "Y"];
         let (values, note) = read(&chromosomes).unwrap();
         assert!(matches!(values, Values::Discrete { .. }));
-        assert!(
-            note.contains("but 'X' in row 3 (there is one more text); it is treated"),
-            "{note}"
-        );
+        assert!(note.contains("but 'X', 'Y' from row 3 on; it is treated"), "{note}");
+        assert!(note.ends_with("if they mean a missing value, set na = X,Y"), "{note}");
+        cells[7] = "unknown";
+        let (values, note) = read(&cells).unwrap();
+        assert!(values.is_missing(7) && matches!(values, Values::Continuous(_)));
+        assert_eq!(note, "column 'c': 'unknown' was read as a missing value");
         let (_, note) = read(&["a", "b", "1"]).unwrap();
         assert_eq!(note, "");
     }

@@ -37,7 +37,7 @@ impl<'a> Sheet<'a> {
         let Some((name, cells, sheets)) = found else {
             return Err(source.fault("it is a workbook without a sheet that holds a table"));
         };
-        let first: &[Data] = cells.rows().next().unwrap_or_default();
+        let first: &[Data] = cells.rows().nth(format.skip_lines).unwrap_or_default();
         let is_name = |cell: &Data| matches!(cell, Data::String(_) | Data::Empty);
         let has_header = format.header.unwrap_or_else(|| first.iter().all(is_name));
         let names = first.iter().enumerate().map(|(index, cell)| match cell {
@@ -58,11 +58,12 @@ impl<'a> Sheet<'a> {
         wanted: &[usize],
         names: &[&str],
     ) -> Result<(Vec<Column>, Vec<Message>)> {
-        let rows = self.cells.height() - usize::from(self.has_header);
+        let skipped = self.format.skip_lines + usize::from(self.has_header);
+        let rows = self.cells.height().saturating_sub(skipped);
         let memory = self.source.memory.check_values(rows, wanted.len());
         memory.map_err(|problem| self.source.fault(problem))?;
         let columns = wanted.iter().zip(names).map(|(index, name)| {
-            let cells = self.cells.rows().skip(self.has_header.into());
+            let cells = self.cells.rows().skip(skipped);
             let cells: Vec<&Data> =
                 cells.map(|row| row.get(*index).unwrap_or(&Data::Empty)).collect();
             Column { name: name.to_string(), values: values(&cells, &self.format) }

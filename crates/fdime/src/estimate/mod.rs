@@ -134,7 +134,7 @@ pub fn estimate(
         spread: spread(&fit.folds),
         gap: training_gap(&fit.folds),
         unseen_share: unseen_share(rows),
-        undetectable: undetectable(table, serial.rows_for(plan.order)),
+        undetectable: undetectable(table, serial.rows_for(plan.order), &plan.method),
         upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
     };
     let baselines = baselines(table, engine.threads(), &tick)?;
@@ -211,9 +211,17 @@ impl Uncertainty {
 /// linear dependence between p and q numbers, 2 n I is chi-squared with p q degrees of freedom;
 /// this is its mean plus two standard deviations. `rows` is the number of independent rows that the
 /// table is worth.
-fn undetectable(table: Table, rows: f64) -> f64 {
+///
+/// Canonical correlations below that level are taken for 0. With the noncentrality l, the statistic
+/// is below it by chance if f + l - 2 sqrt(2 f + 4 l) is, that is up to l = 16 + 4 sqrt(2 f).
+fn undetectable(table: Table, rows: f64, method: &Method) -> f64 {
     let freedom = table.degrees_of_freedom();
-    (freedom + 2.0 * (2.0 * freedom).sqrt()) / (2.0 * rows)
+    let chance = freedom + 2.0 * (2.0 * freedom).sqrt();
+    let missed = match method {
+        Method::GaussianCopula | Method::Cca => 16.0 + 4.0 * (2.0 * freedom).sqrt(),
+        _ => 0.0,
+    };
+    chance.max(missed) / (2.0 * rows)
 }
 
 /// Returns the weighted standard deviation of the estimates that each recipe alone would give.
@@ -383,7 +391,7 @@ fn nearest_neighbours(
     let standard_error = standard_error(&pointwise, &[], plan.order);
     let mut serial = SerialDependence::of(table.x, table.y, tick)?;
     serial.time_of_ratios = autocorrelation_time(&pointwise);
-    let undetectable = undetectable(table, serial.rows_for(plan.order));
+    let undetectable = undetectable(table, serial.rows_for(plan.order), &plan.method);
     // Both sides have numbers, so no entropy limits what they share.
     let uncertainty = Uncertainty {
         lower_bound: unclipped,

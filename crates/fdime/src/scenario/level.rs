@@ -102,7 +102,7 @@ fn parse_one(text: &str, default_kind: &str) -> Result<Level> {
         Ok(value) => Level::new(kind.trim(), value),
         Err(_) => Err(invalid(
             Parameter::Levels,
-            format!("'{text}'"),
+            text,
             "write numbers separated by commas, such as 2,4,6 (nats), rho=.5,.9, eps=1,.1 or df=3,1",
         )),
     }
