@@ -34,19 +34,20 @@ impl Normalised {
     /// `limit` count as `limit`: a critic that is cut off is still a critic, and a single pair
     /// cannot dominate a normaliser.
     pub(super) fn new(pairs: &[(u32, u32)], ratios: &[f32], limit: f32) -> Self {
-        let rows = pairs.iter().map(|(i, j)| i.max(j)).max().map_or(0, |row| row + 1);
+        let (places, count) = places(pairs);
+        let place = |row: u32| places[row as usize] as usize;
         let mut sums = Sums {
-            x: vec![Moments::default(); rows as usize],
-            y: vec![Moments::default(); rows as usize],
+            x: vec![Moments::default(); count],
+            y: vec![Moments::default(); count],
             all: Moments::default(),
         };
         let mut observed: Vec<(usize, f64)> = Vec::new();
         for (&(i, j), ratio) in pairs.iter().zip(ratios) {
             let ratio = f64::from(ratio.min(limit));
             if i == j {
-                observed.push((i as usize, ratio));
+                observed.push((place(i), ratio));
             } else {
-                sums.add(i as usize, j as usize, ratio.exp());
+                sums.add(place(i), place(j), ratio.exp());
             }
         }
         let count = observed.len().max(1) as f64;
@@ -99,6 +100,22 @@ impl Normalised {
     pub(super) fn offset(&self) -> f64 {
         mean(&self.log_normalisers)
     }
+}
+
+/// Numbers the rows that occur in pairs, which can be few of a long table. Returns the number of each
+/// row, and how many there are.
+fn places(pairs: &[(u32, u32)]) -> (Vec<u32>, usize) {
+    let rows = pairs.iter().map(|(i, j)| i.max(j)).max().map_or(0, |row| row + 1);
+    let mut places = vec![u32::MAX; rows as usize];
+    let mut count = 0;
+    for row in pairs.iter().flat_map(|(i, j)| [*i, *j]) {
+        let place = &mut places[row as usize];
+        if *place == u32::MAX {
+            *place = count;
+            count += 1;
+        }
+    }
+    (places, count as usize)
 }
 
 /// Returns the mean, 0 for no values.

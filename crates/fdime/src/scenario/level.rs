@@ -119,7 +119,7 @@ pub fn parse_levels(text: &str) -> Result<Vec<Level>> {
     if levels.is_empty() {
         return Err(invalid(
             Parameter::Levels,
-            "''",
+            "",
             "at least one level is needed, such as 2,4,6,8,10",
         ));
     }
