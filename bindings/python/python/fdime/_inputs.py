@@ -170,7 +170,7 @@ def _check_exact(integers: Any, floats: NDArray[Any], names: list[str]) -> None:
 def _rounded(name: str, row: int) -> ValueError:
     return ValueError(
         f"column '{name}' has an integer above 2^53, which would be rounded, in row {row + 1}; "
-        "subtract the same number from all rows, or make it text if it identifies something"
+        "subtract the same number from all rows, or leave it out if it identifies something"
     )
 
 

@@ -14,7 +14,7 @@ pub(super) const ROUNDED: &str = "an integer above 2^53, which would be rounded,
 
 /// What to do about it.
 pub(super) const ADVICE: &str =
-    "subtract the same number from all rows, or make it text if it identifies something";
+    "subtract the same number from all rows, or leave it out if it identifies something";
 
 /// Returns what is wrong with a column whose integer in this row, from 1, would be rounded.
 pub(super) fn rounded_in_row(row: usize) -> String {

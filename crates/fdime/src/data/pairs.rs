@@ -939,4 +939,15 @@ mod tests {
         assert!(error.to_string().contains("column 'id' has other rows than in"), "{error}");
         assert!(load_two_files(&x, &x, None, None, &Reading::default()).is_ok());
     }
+
+    #[test]
+    fn long_integers_are_never_rounded() {
+        let rows = (0..60u64).map(|k| format!("{},{},{}", (1u64 << 62) + k * k, k % 5, k * 7 % 11));
+        let case = Case::new(std::iter::once("long,a,b".to_string()).chain(rows));
+        let refused = refusal(case.load("long", "b"));
+        assert!(refused.contains("column 'long' has an integer above 2^53"), "{refused}");
+        let path = case.folder.path().join("t.csv");
+        let table = load_pairs(&path, None, Some("b"), &Reading::default()).unwrap();
+        assert_eq!((table.x.len(), table.x[0].name.as_str()), (1, "a"));
+    }
 }

@@ -23,7 +23,7 @@ pub enum ConstantColumns {
     Refuse,
 }
 
-/// Options for reading a table. Selectors are those of [`select`](super::select).
+/// Options for reading a table. Selectors are those of [`select`](super::select()).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading<'a> {
     /// Selects columns whose numbers are categories.

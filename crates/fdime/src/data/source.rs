@@ -107,7 +107,7 @@ impl Source {
                 let reader = reader.map_err(|error| source.damaged("zstd", error))?;
                 Some(source.decompress(reader, "zstd")?)
             }
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(source.from_utf16()?),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(source.decode_utf16()?),
             _ => None,
         };
         if let Some(body) = decompressed {
@@ -127,7 +127,7 @@ impl Source {
         }
     }
 
-    fn from_utf16(&self) -> Result<Body> {
+    fn decode_utf16(&self) -> Result<Body> {
         let length = self.body.length();
         // A character of two bytes takes up to three in UTF-8.
         self.memory.check(length.saturating_mul(3)).map_err(|problem| self.fault(problem))?;

@@ -1,6 +1,7 @@
 //! The meaning of cells that are text: missing values, numbers, dates.
 
 use super::frame::{Column, Values};
+use super::integers::is_rounded;
 use super::reading::TextFormat;
 use super::source::Checked;
 use crate::error::quote;
@@ -202,7 +203,8 @@ fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
     if is_empty || !digits(&whole) || !fraction.is_none_or(digits) {
         return None;
     }
-    format!("{sign}{whole}.{}", fraction.unwrap_or("0")).parse().ok().map(|number| (number, unit))
+    let number: f64 = format!("{sign}{whole}.{}", fraction.unwrap_or("0")).parse().ok()?;
+    (!is_rounded(&whole, number)).then_some((number, unit))
 }
 
 /// Returns dates as days and dates with a time as seconds since 1970, if all labels are such.
@@ -281,6 +283,8 @@ mod tests {
         {
             assert!(matches!(read(&cells), Ok((Values::Discrete { .. }, _))), "{cells:?}");
         }
+        let long = ["9000000000000000345", "9000000000000000346"];
+        assert!(matches!(read(&long), Ok((Values::Discrete { .. }, _))), "rounded in silence");
         let error = read(&["1,234", "5,678"]).unwrap_err().to_string();
         assert!(
             error.contains("such as '1,234', which can be 1234 or 1.234; say which"),
