@@ -49,7 +49,9 @@ impl<'a> TextTable<'a> {
     pub(super) fn open(source: Source, format: TextFormat<'a>) -> Result<(Vec<String>, Self)> {
         let sample = sample(&source)?;
         if sample.contains(&0) {
-            return Err(source.fault("it holds zero bytes, so it is not text; export it as CSV"));
+            return Err(source.fault(
+                "it holds zero bytes: it is not text, or UTF-16 without its mark; save it as UTF-8",
+            ));
         }
         let mut notes = Vec::new();
         let (mut start, declared) = declared_delimiter(&sample);
@@ -173,6 +175,10 @@ impl<'a> TextTable<'a> {
         {
             if record.len() == 1 && &record[0] == b"\x01" {
                 break;
+            }
+            // The reader skips empty lines, but not those of spaces.
+            if record.len() == 1 && self.columns > 1 && record[0].trim_ascii().is_empty() {
+                continue;
             }
             row += 1;
             self.check_quotes(row, &record)?;
@@ -709,6 +715,7 @@ mod tests {
         let na = ["-9".to_string()];
         let columns = read_as("a,b\n-9,1\n2,3\n", TextFormat { na: &na, ..automatic }).unwrap().0;
         assert_eq!(columns[0], numbers("a", &[f64::NAN, 2.0]));
+        assert_eq!(read("a,b\n1.5,3\n  \n2,4.25\n \n").unwrap(), expected);
         let quoted = read("a b\n\"x  y\" 1\nz 2\n").unwrap();
         assert_eq!(quoted[0], categories("a", &[Some("x  y"), Some("z")]));
     }

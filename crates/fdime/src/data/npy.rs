@@ -124,7 +124,9 @@ impl NumpyTable {
         };
         let lengths = found.iter().map(|(_, array)| array.header.rows);
         let Some(rows) = lengths.max_by_key(|rows| (columns_of_length(*rows), *rows)) else {
-            let empty = || source.fault("it is a zip archive without NumPy arrays (.npy)");
+            let empty = || {
+                source.fault("it is a zip archive without NumPy arrays or a workbook; extract the table first")
+            };
             return Err(unsuitable.unwrap_or_else(empty));
         };
         let (mut names, mut arrays) = (Vec::new(), Vec::new());

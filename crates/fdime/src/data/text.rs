@@ -30,12 +30,20 @@ impl TextFormat<'_> {
 pub(super) fn number(cell: &[u8], decimal: char) -> Option<f64> {
     let text = std::str::from_utf8(cell).ok()?;
     if decimal == '.' {
-        return text.parse().ok();
+        return text.parse().ok().or_else(|| fortran_number(text));
     }
     if text.contains('.') {
         return None;
     }
     text.replacen(decimal, ".", 1).parse().ok()
+}
+
+/// Returns a number with the exponent of Fortran's double precision, such as 1.5D+03.
+fn fortran_number(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = text.split_once(['D', 'd'])?;
+    let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || b"+-.".contains(&b));
+    let is_valid = is_number(mantissa) && is_number(exponent);
+    is_valid.then(|| format!("{mantissa}e{exponent}").parse().ok()).flatten()
 }
 
 /// The most numbers of a column with a few other texts for which its values may be categories, such
@@ -290,6 +298,16 @@ mod tests {
             error.contains("such as '1,234', which can be 1234 or 1.234; say which"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn numbers_of_programs() {
+        assert_eq!(number(b"1.5D+03", '.'), Some(1500.0));
+        assert_eq!(number(b"-2d-1", '.'), Some(-0.2));
+        assert_eq!(number(b"1,5", ','), Some(1.5));
+        for word in ["D", "ID", "3D printer", "0xFF", "1,5"] {
+            assert_eq!(number(word.as_bytes(), '.'), None, "{word}");
+        }
     }
 
     #[test]

@@ -17,7 +17,6 @@ mod training;
 
 pub use learner::{AnyEstimator, CriticLearner, LearnerPlan, NjeePlan};
 pub use observer::{Observer, Observers, silent};
-#[cfg(feature = "cuda")]
 pub(crate) use outcome::Recorder;
 pub use outcome::{Checkpoint, CurvePoint, Ending, Outcome, StepRecord};
 pub use plan::{RunPlan, Schedule};
