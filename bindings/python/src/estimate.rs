@@ -240,8 +240,8 @@ impl Model {
 
     /// Reads what `__reduce__` returned.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        call_library(|| SavedModel::from_bytes(bytes, "pickle")).map(|model| Model { model })
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        call_library(|| SavedModel::from_bytes(data, "pickle")).map(|model| Model { model })
     }
 
     fn __reduce__<'py>(

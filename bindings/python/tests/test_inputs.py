@@ -192,7 +192,7 @@ def test_all_kinds_of_missing_values():
         table = as_table(column, "x")
         assert table.rows == 60
         with pytest.raises(ValueError, match=r"has no value \(NaN\) in row 1;"):
-            estimate(column, y)
+            fdime.mutual_information(column, y, missing="error")
         # A Gaussian copula needs numbers on both sides.
         estimator = "auto" if table.discrete[0] else "copula"
         options = dict(effort="quick", permutations=19, missing="drop", estimator=estimator)
