@@ -22,7 +22,7 @@ pub(super) fn means_missing(cell: &[u8]) -> bool {
 impl TextFormat<'_> {
     /// Returns whether a cell stands for a missing value.
     pub(super) fn is_missing(&self, cell: &[u8]) -> bool {
-        means_missing(cell) || self.na.iter().any(|word| word.as_bytes() == cell)
+        means_missing(cell) || self.na.iter().any(|word| cell.eq_ignore_ascii_case(word.as_bytes()))
     }
 }
 
@@ -266,8 +266,8 @@ mod tests {
         for cell in ["0", "inf", "-", "no", "unknown"] {
             assert!(!means_missing(cell.as_bytes()), "{cell}");
         }
-        let na = ["-".to_string()];
-        assert!(TextFormat { na: &na, ..TextFormat::default() }.is_missing(b"-"));
+        let na = ["Not said".to_string()];
+        assert!(TextFormat { na: &na, ..TextFormat::default() }.is_missing(b"not said"));
     }
 
     #[test]
