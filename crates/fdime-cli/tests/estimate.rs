@@ -2,43 +2,11 @@
 
 mod common;
 
-use common::{fdime, is_empty, json, refusal, shipped, stdout};
+use common::{Folder, fdime, is_empty, json, refusal, shipped, stdout};
 use fdime::estimate::{Effort, EstimatePlan, Method};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A temporary folder for tables.
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.path(name), bytes).unwrap();
-        self.path(name).display().to_string()
-    }
-
-    /// Writes a table with correlated x and y, a label that depends on x, a constant and text.
-    fn table(&self) -> String {
-        let mut text = String::from("x,y,label,same,<script>\n");
-        for k in 0..300 {
-            // Low-discrepancy points: evenly spread, and the same on every machine.
-            let u = (f64::from(k) * 0.618_033_988_75).fract() - 0.5;
-            let v = (f64::from(k) * 0.754_877_666_25).fract() - 0.5;
-            let label = if u > 0.0 { "up" } else { "down" };
-            text += &format!("{u},{},{label},7,{}\n", u + 0.5 * v, v * v + u);
-        }
-        self.write("table.csv", text)
-    }
-}
 
 const QUICK: &str = "--effort quick --permutations 99";
 

@@ -2,28 +2,9 @@
 
 mod common;
 
-use common::{fdime, json, refusal, stdout};
+use common::{Folder, fdime, json, refusal, stdout};
 use serde_json::Value;
 use std::io::Write;
-use std::path::PathBuf;
-use tempfile::TempDir;
-
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Folder(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.path(name), bytes).unwrap();
-        self.path(name).display().to_string()
-    }
-}
 
 /// Returns the two coordinates of a row: evenly spread, dependent, and the same on every machine.
 fn point(row: usize) -> (f64, f64) {

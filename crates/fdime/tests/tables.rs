@@ -182,15 +182,15 @@ fn workbook() -> Vec<u8> {
     let main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
     let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let package = "http://schemas.openxmlformats.org/package/2006";
+    let relation = |kind: &str, target: &str| {
+        format!(
+            "<Relationships xmlns=\"{package}/relationships\"><Relationship Id=\"r1\" \
+             Type=\"{office}/{kind}\" Target=\"{target}\"/></Relationships>"
+        )
+    };
     let parts = [
         ("[Content_Types].xml", format!("<Types xmlns=\"{package}/content-types\"/>")),
-        (
-            "_rels/.rels",
-            format!(
-                "<Relationships xmlns=\"{package}/relationships\"><Relationship Id=\"r1\" \
-                 Type=\"{office}/officeDocument\" Target=\"xl/workbook.xml\"/></Relationships>"
-            ),
-        ),
+        ("_rels/.rels", relation("officeDocument", "xl/workbook.xml")),
         (
             "xl/workbook.xml",
             format!(
@@ -198,13 +198,7 @@ fn workbook() -> Vec<u8> {
                  sheetId=\"1\" r:id=\"r1\"/></sheets></workbook>"
             ),
         ),
-        (
-            "xl/_rels/workbook.xml.rels",
-            format!(
-                "<Relationships xmlns=\"{package}/relationships\"><Relationship Id=\"r1\" \
-                 Type=\"{office}/worksheet\" Target=\"worksheets/sheet1.xml\"/></Relationships>"
-            ),
-        ),
+        ("xl/_rels/workbook.xml.rels", relation("worksheet", "worksheets/sheet1.xml")),
         (
             "xl/worksheets/sheet1.xml",
             format!(

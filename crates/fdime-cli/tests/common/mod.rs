@@ -3,8 +3,41 @@
 // Each test file uses only some of these functions.
 #![allow(dead_code)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A temporary folder for tables.
+pub struct Folder(pub TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file and returns its path.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self.path(name).display().to_string()
+    }
+
+    /// Writes a table with correlated x and y, a label that depends on x, a constant and text.
+    pub fn table(&self) -> String {
+        let mut text = String::from("x,y,label,same,<script>\n");
+        for k in 0..300 {
+            // Low-discrepancy points: evenly spread, and the same on every machine.
+            let u = (f64::from(k) * 0.618_033_988_75).fract() - 0.5;
+            let v = (f64::from(k) * 0.754_877_666_25).fract() - 0.5;
+            let label = if u > 0.0 { "up" } else { "down" };
+            text += &format!("{u},{},{label},7,{}\n", u + 0.5 * v, v * v + u);
+        }
+        self.write("table.csv", text)
+    }
+}
 
 /// Runs the command with arguments separated by spaces.
 pub fn fdime(arguments: &str) -> Output {

@@ -41,6 +41,7 @@ pub(super) struct TextTable<'a> {
     /// The number of bytes before the first row.
     start: usize,
     columns: usize,
+    encoding: Encoding,
     notes: Vec<Message>,
 }
 
@@ -77,7 +78,8 @@ impl<'a> TextTable<'a> {
             return Err(source.fault("it has no rows"));
         };
         // R's write.table has no name for the column of row names.
-        let has_row_names = rest.first().is_some_and(|row| row.len() == first.len() + 1);
+        let has_row_names = format.header != Some(false)
+            && rest.first().is_some_and(|row| row.len() == first.len() + 1);
         let mut first = first.clone();
         if has_row_names {
             first = std::iter::once(&b"row name"[..]).chain(first.iter()).collect();
@@ -99,17 +101,30 @@ impl<'a> TextTable<'a> {
             if named { name.into_owned() } else { (index + 1).to_string() }
         });
         let names: Vec<String> = names.collect();
-        notes.extend(encoding.note());
-        let columns = names.len();
-        let has_header = has_names && !is_commented;
-        let table = Self { source, format, delimiter, decimal, has_header, start, columns, notes };
+        let table = Self {
+            source,
+            format,
+            delimiter,
+            decimal,
+            has_header: has_names && !is_commented,
+            start,
+            columns: names.len(),
+            encoding,
+            notes,
+        };
         Ok((names, table))
+    }
+
+    /// Returns the format with the decimal comma, if one was found.
+    pub(super) fn notation(&self) -> TextFormat<'a> {
+        let comma = Some(self.decimal).filter(|decimal| *decimal == ',');
+        TextFormat { decimal: self.format.decimal.or(comma), ..self.format }
     }
 
     /// Reads the wanted columns as numbers, then those that contain text once more as text. Also
     /// returns remarks on what was read.
     pub(super) fn read(
-        mut self,
+        self,
         wanted: &[usize],
         names: &[&str],
     ) -> Result<(Vec<Column>, Vec<Message>)> {
@@ -123,7 +138,7 @@ impl<'a> TextTable<'a> {
         })?;
         let mut texts: Vec<Option<Categories>> =
             columns.iter().map(|column| column.is_text.then(Categories::default)).collect();
-        let mut encoding = Encoding::default();
+        let mut encoding = self.encoding;
         if texts.iter().any(Option::is_some) {
             self.for_each_row(|_, record| {
                 for (text, index) in texts.iter_mut().zip(wanted) {
@@ -137,11 +152,9 @@ impl<'a> TextTable<'a> {
                 Ok(())
             })?;
         }
-        if self.notes.is_empty() {
-            self.notes.extend(encoding.note());
-        }
         let is_decimal_given = self.format.decimal.is_some();
         let mut notes = self.notes;
+        notes.extend(encoding.note());
         let columns = columns.into_iter().zip(texts).zip(names);
         let columns = columns
             .map(|((numbers, text), name)| {
@@ -228,7 +241,7 @@ impl<'a> TextTable<'a> {
 }
 
 /// Text in UTF-8, or in Windows-1252 where it is not valid UTF-8.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Encoding {
     is_western: bool,
 }
@@ -467,7 +480,8 @@ fn declared_delimiter(sample: &[u8]) -> (usize, Option<Delimiter>) {
     let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
     match text[..end].trim_ascii_end().strip_prefix(b"sep=") {
         Some([delimiter]) => {
-            (sample.len() - text.len() + end + 1, Some(Delimiter::Character(*delimiter)))
+            let length = (sample.len() - text.len() + end + 1).min(sample.len());
+            (length, Some(Delimiter::Character(*delimiter)))
         }
         _ => (0, None),
     }
@@ -668,6 +682,7 @@ mod tests {
                 "a quote that is opened in row 1 is not closed in its line",
             ),
             (b"\n\n", "it has no rows"),
+            (b"sep=;", "it has no rows"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
@@ -722,6 +737,9 @@ mod tests {
 
     #[test]
     fn text_that_is_not_utf8_is_latin_1() {
+        let german = b"a;b\n1,5;caf\xe9\n2;x\n".as_slice();
+        let (_, notes) = read_as(german, TextFormat::default()).unwrap();
+        assert_eq!(notes.len(), 2, "decimal commas and Latin-1: {notes:?}");
         let text = b"\xfc,b\n1,caf\xe9\n2,x\n".as_slice();
         let (columns, notes) = read_as(text, TextFormat::default()).unwrap();
         assert_eq!(columns[0].name, "ü");

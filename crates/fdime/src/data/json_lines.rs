@@ -13,7 +13,7 @@ use std::io::BufRead;
 /// JSON lines whose keys are known.
 pub(super) struct JsonLines<'a> {
     source: Source,
-    format: TextFormat<'a>,
+    pub(super) format: TextFormat<'a>,
     /// The keys that hold lists or objects.
     nested: HashSet<String>,
 }

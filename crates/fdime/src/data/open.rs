@@ -6,7 +6,7 @@ use super::json_lines::JsonLines;
 use super::npy::NumpyTable;
 #[cfg(feature = "parquet")]
 use super::parquet::ParquetTable;
-use super::reading::Reading;
+use super::reading::{Reading, TextFormat};
 use super::source::{Format, Source};
 #[cfg(feature = "excel")]
 use super::workbook::Sheet;
@@ -92,13 +92,15 @@ impl<'a> Opened<'a> {
         &self.names
     }
 
-    /// Returns whether the file holds text without types, so that texts can be numbers or dates.
-    pub(super) fn is_untyped(&self) -> bool {
+    /// Returns the notation of a file of text without types, whose texts can be numbers or dates;
+    /// `None` for other files.
+    pub(super) fn notation(&self) -> Option<TextFormat<'a>> {
         match &self.table {
-            Table::Text(_) | Table::JsonLines(_) => true,
+            Table::Text(table) => Some(table.notation()),
+            Table::JsonLines(table) => Some(table.format),
             #[cfg(feature = "excel")]
-            Table::Sheet(_) => true,
-            _ => false,
+            Table::Sheet(table) => Some(table.format),
+            _ => None,
         }
     }
 

@@ -56,9 +56,7 @@ pub fn load_pairs(
     let x_columns = wanted.len();
     wanted.extend(y);
     notes.extend(notes_of_y);
-    notes.extend(names_like_positions(opened.names(), &wanted));
-    let mut frame = read_typed(opened, &wanted, reading)?;
-    frame.notes.splice(0..0, notes);
+    let frame = read_typed(opened, &wanted, notes, reading)?;
     complete(frame, x_columns, &wanted, reading).map_err(fail)
 }
 
@@ -102,7 +100,8 @@ pub fn load_two_files(
         let file = opened.file().to_string();
         let chosen = choose(opened.names(), selector.unwrap_or("*"), parameter)
             .map_err(|error| data_error(&file, error))?;
-        let mut frame = read_typed(opened, &chosen, reading)?;
+        let (chosen, notes) = readable(&opened, chosen);
+        let mut frame = read_typed(opened, &chosen, notes, reading)?;
         for column in &mut frame.columns {
             // A column without a name is called by its position.
             if column.name.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -171,8 +170,7 @@ pub fn load_frame(
     wanted.retain(|choice| seen.insert(choice.index));
     let (readable, notes) = readable(&opened, wanted);
     wanted = readable;
-    let mut frame = read_typed(opened, &wanted, reading)?;
-    frame.notes.splice(0..0, notes);
+    let mut frame = read_typed(opened, &wanted, notes, reading)?;
     if reading.missing == MissingRows::Refuse {
         complete_rows(&frame.columns, frame.rows, reading.missing).map_err(fail)?;
     }
@@ -228,12 +226,13 @@ pub fn load_named(
             })
         })
         .collect::<Result<_>>()?;
-    let is_untyped = opened.is_untyped();
+    let notation = opened.notation();
     let mut frame = opened.read(&wanted)?;
-    let numeric = |(_, (_, discrete)): &(&mut Column, &(String, bool))| is_untyped && !*discrete;
-    for (column, _) in frame.columns.iter_mut().zip(x.iter().chain(y)).filter(numeric) {
-        interpret(column, &reading.text, &mut frame.notes)
-            .map_err(|problem| data_error(&file, problem))?;
+    for (column, (_, discrete)) in frame.columns.iter_mut().zip(x.iter().chain(y)) {
+        if let Some(notation) = notation.as_ref().filter(|_| !*discrete) {
+            interpret(column, notation, &mut frame.notes)
+                .map_err(|problem| data_error(&file, problem))?;
+        }
     }
     scoring_pairs(frame, x, y, reading.missing, &file)
 }
@@ -263,18 +262,26 @@ pub fn scoring_pairs(
     Ok(PairTable { x: columns, y, kept, input_rows: rows, n_dropped, notes })
 }
 
-/// Reads columns and converts them to numbers or categories as `reading` specifies.
-fn read_typed(opened: Opened, wanted: &[Choice], reading: &Reading) -> Result<Frame> {
+/// Reads columns and converts them to numbers or categories as `reading` specifies. The frame's
+/// notes begin with `notes`.
+fn read_typed(
+    opened: Opened,
+    wanted: &[Choice],
+    mut notes: Vec<Message>,
+    reading: &Reading,
+) -> Result<Frame> {
+    notes.extend(names_like_positions(opened.names(), wanted));
     let file = opened.file().to_string();
     let fail = |problem: Message| data_error(&file, problem);
     let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
     let kinds = kinds.map_err(|error| fail(error.into()))?;
-    let is_untyped = opened.is_untyped();
+    let notation = opened.notation();
     let indices: Vec<usize> = wanted.iter().map(|choice| choice.index).collect();
     let mut frame = opened.read(&indices)?;
+    frame.notes.splice(0..0, notes);
     for (column, index) in frame.columns.iter_mut().zip(indices) {
-        if is_untyped && !kinds.discrete.contains(&index) {
-            let interpreted = interpret(column, &reading.text, &mut frame.notes);
+        if let Some(notation) = notation.as_ref().filter(|_| !kinds.discrete.contains(&index)) {
+            let interpreted = interpret(column, notation, &mut frame.notes);
             // Text in a column that has to be numbers has an error of its own.
             if !kinds.numeric.contains(&index) {
                 interpreted.map_err(fail)?;
@@ -949,5 +956,14 @@ mod tests {
         let path = case.folder.path().join("t.csv");
         let table = load_pairs(&path, None, Some("b"), &Reading::default()).unwrap();
         assert_eq!((table.x.len(), table.x[0].name.as_str()), (1, "a"));
+    }
+
+    #[test]
+    fn a_stray_word_among_decimal_commas_is_told() {
+        let cell = |k: u32| if k == 7 { "off".into() } else { format!("{},{}", k, k % 10) };
+        let rows = (0..60).map(|k| format!("{};{}", cell(k), k % 7));
+        let case = Case::new(std::iter::once("a;b".to_string()).chain(rows));
+        let refused = refusal(case.load("a", "b"));
+        assert!(refused.contains("numbers in 59 of 60 rows, but 'off' from row 8"), "{refused}");
     }
 }

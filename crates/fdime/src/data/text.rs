@@ -10,13 +10,11 @@ use jiff::{Timestamp, civil};
 
 /// Returns whether a cell stands for a missing value by the customs of R, pandas, SQL and Excel.
 pub(super) fn means_missing(cell: &[u8]) -> bool {
-    const WORDS: [&[u8]; 16] = [
+    const WORDS: [&[u8]; 17] = [
         b"NA", b"N/A", b"NaN", b"-NaN", b"null", b"None", b"NaT", b"<NA>", b"?", b"#N/A", b"#NA",
-        b"#VALUE!", b"#REF!", b"#DIV/0!", b"#NUM!", b"#NULL!",
+        b"#VALUE!", b"#REF!", b"#DIV/0!", b"#NUM!", b"#NULL!", b"#NAME?",
     ];
-    cell.is_empty()
-        || cell.eq_ignore_ascii_case(b"#NAME?")
-        || WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word))
+    cell.is_empty() || WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word))
 }
 
 impl TextFormat<'_> {

@@ -19,7 +19,7 @@ pub(super) fn is_workbook(source: &Source) -> bool {
 /// A sheet of a workbook.
 pub(super) struct Sheet<'a> {
     source: Source,
-    format: TextFormat<'a>,
+    pub(super) format: TextFormat<'a>,
     cells: Range<Data>,
     has_header: bool,
     notes: Vec<Message>,
