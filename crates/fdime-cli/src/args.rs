@@ -5,6 +5,7 @@ use crate::values::{self, CommaSeparated, OneOf, named};
 use clap::{Args, Parser, Subcommand};
 use fdime::data::{ConstantColumns, Delimiter, MissingRows};
 use fdime::estimate::{Effort, Method};
+use fdime::train::LearningRateSchedule;
 use fdime::{
     Activation, AnyEstimator, CriticKind, DeviceChoice, Level, Link, Pairing, Precision, Readout,
 };
@@ -244,6 +245,13 @@ pub struct Staircase {
     /// Adam's learning rate [default: 0.0005]
     #[arg(long, allow_hyphen_values = true)]
     pub lr: Option<f64>,
+    /// How the learning rate changes over a run: constant, warm-up-and-cosine [default: constant]
+    #[arg(long, value_name = "SCHEDULE", value_parser = named::<LearningRateSchedule>)]
+    pub lr_schedule: Option<LearningRateSchedule>,
+    /// Split y into B blocks of columns and sum the terms of the chain rule, which estimates far
+    /// more than one training can show; costs 2B - 1 trainings
+    #[arg(long, value_name = "B")]
+    pub chain: Option<usize>,
     /// The seed of the first run [default: 0]
     #[arg(long)]
     pub seed: Option<u64>,

@@ -17,6 +17,7 @@ impl Wording for Flags {
         match (self.renamed.iter().find(|(renamed, _)| *renamed == parameter), parameter) {
             (Some((_, name)), _) => name.to_string(),
             (None, Parameter::LearningRate) => "--lr".into(),
+            (None, Parameter::LearningRateSchedule) => "--lr-schedule".into(),
             (None, Parameter::Groups) => "--group".into(),
             (None, other) => format!("--{}", other.name().replace('_', "-")),
         }

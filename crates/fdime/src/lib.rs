@@ -56,6 +56,7 @@
 )]
 
 pub mod baseline;
+mod chain;
 pub mod critic;
 pub mod data;
 pub mod divergence;
@@ -79,6 +80,7 @@ pub mod scenario;
 pub mod scores;
 pub mod train;
 
+pub use chain::{Chain, ColumnSelection, Term};
 pub use critic::{CriticKind, CriticPlan};
 pub use data::{PairTable, Reading, load_pairs, panic_is_caught};
 pub use divergence::{CustomDivergence, Divergence};

@@ -64,6 +64,10 @@ parameters! {
     Effort = "effort",
     /// The number of outputs of a separable critic's networks.
     Embedding = "embedding",
+    /// The chain rule over blocks of columns.
+    Chain = "chain",
+    /// How the learning rate changes.
+    LearningRateSchedule = "learning_rate_schedule",
     /// Adam's epsilon.
     Epsilon = "epsilon",
     /// The estimator.

@@ -6,10 +6,10 @@ use crate::outputs;
 use crate::report::staircase::{Curve, Line, POINTS, Panel, render};
 use crate::values::CommaSeparated;
 use fdime::data::write_whole;
-use fdime::train::{Outcome as Training, RunLog, StaircaseOptions, StaircasePlan};
+use fdime::train::{Outcome as Training, RunLog, StaircaseOptions, StaircasePlan, StaircaseRun};
 use fdime::{
-    AnyEstimator, Device, Ending, Engine, Estimator, LevelSummary, Link, Observer, Readout,
-    RunPlan, RunsSummary, StepRecord, Trace, counted, summarise_runs,
+    AnyEstimator, Chain, Device, Ending, Engine, Estimator, LevelSummary, Link, Observer, Readout,
+    RunPlan, RunsSummary, StepRecord, Term, Trace, counted, summarise_runs,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -34,11 +34,13 @@ pub fn run(args: &Staircase) -> Outcome {
     let log = args.log.as_deref().map(open_log).transpose()?;
     let start = Instant::now();
     let (traces, log_error) = execute(&runs, &*engine, log)?;
-    let report = Report::new(plan, &runs, &traces, start.elapsed().as_secs_f64(), device);
+    let failures = failures(&runs, &traces);
+    let runs = plan.combine(traces);
+    let report = Report::new(plan, failures, &runs, start.elapsed().as_secs_f64(), device);
     report.warn();
     // Files come first: whoever reads the output may close it at any time.
     if let Some(path) = &args.svg {
-        let svg = plot(&report.plan, &traces);
+        let svg = plot(&report.plan, &runs);
         write_whole(path, |file| file.write_all(svg.as_bytes()))?;
         note(&format!("wrote {}", path.display()));
     }
@@ -86,6 +88,8 @@ fn plan(args: &Staircase) -> Result<StaircasePlan, Failure> {
         batch: args.batch,
         iterations: args.iterations,
         learning_rate: args.lr,
+        learning_rate_schedule: args.lr_schedule.map(|schedule| schedule.to_string()),
+        chain: args.chain.map(Chain::Equal),
         seed: args.seed,
         runs: args.runs,
         last: args.last,
@@ -154,6 +158,57 @@ struct Row {
     batch: usize,
     #[serde(flatten)]
     summary: RunsSummary,
+    /// The terms of a chain, whose signed sum is the estimate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    terms: Vec<TermRow>,
+}
+
+/// The mean of a term over all runs at one level.
+#[derive(Serialize)]
+struct TermRow {
+    term: String,
+    block: usize,
+    with_x: bool,
+    mean: f64,
+    variance: f64,
+}
+
+impl TermRow {
+    /// Returns the terms of all runs of an estimator at one level.
+    fn at_level(level: usize, runs: &[StaircaseRun], last: usize) -> Vec<Self> {
+        let terms = runs.first().map_or(0, |run| run.terms.len());
+        let row = |index: usize| {
+            let term = runs[0].terms[index].term.clone();
+            let summaries: Vec<LevelSummary> = runs
+                .iter()
+                .filter_map(|run| run.terms[index].trace.summarise(last).get(level).copied())
+                .collect();
+            let summary = RunsSummary::over_runs(&summaries)?;
+            Some(TermRow {
+                term: term.to_string(),
+                block: term.block + 1,
+                with_x: term.with_x,
+                mean: summary.level.mean.0,
+                variance: summary.level.variance,
+            })
+        };
+        (0..terms).filter_map(row).collect()
+    }
+}
+
+/// Returns the trainings that diverged.
+fn failures(runs: &[RunPlan], traces: &[Trace]) -> Vec<FailedRun> {
+    let failure = |(run, trace): (&RunPlan, &Trace)| match trace.ending {
+        Ending::Diverged { iteration } => Some(FailedRun {
+            identity: (&run.training.learner.estimator()).into(),
+            seed: run.training.seed,
+            term: run.term.as_ref().map(Term::to_string),
+            iteration,
+            reason: "diverged",
+        }),
+        _ => None,
+    };
+    runs.iter().zip(traces).filter_map(failure).collect()
 }
 
 /// A run that ended before its last iteration.
@@ -162,6 +217,8 @@ struct FailedRun {
     #[serde(flatten)]
     identity: Identity,
     seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    term: Option<String>,
     iteration: usize,
     reason: &'static str,
 }
@@ -179,12 +236,12 @@ struct Report {
 impl Report {
     fn new(
         plan: StaircasePlan,
-        runs: &[RunPlan],
-        traces: &[Trace],
+        failures: Vec<FailedRun>,
+        runs: &[StaircaseRun],
         seconds: f64,
         device: String,
     ) -> Self {
-        let row = |estimator: &AnyEstimator, summary| Row {
+        let row = |estimator: &AnyEstimator, summary, terms| Row {
             identity: estimator.into(),
             critic: plan.critic.kind.to_string(),
             pairing: plan.pairing.to_string(),
@@ -192,23 +249,18 @@ impl Report {
             dim: plan.scenario.dim,
             batch: plan.batch,
             summary,
+            terms,
         };
-        let groups = plan.estimators.iter().zip(traces.chunks(plan.runs));
-        let results = groups.flat_map(|(estimator, traces)| {
-            summarise_runs(traces, plan.last).into_iter().map(move |s| row(estimator, s))
+        let groups = plan.estimators.iter().zip(runs.chunks(plan.runs));
+        let results = groups.flat_map(|(estimator, runs)| {
+            let traces: Vec<Trace> = runs.iter().map(|run| run.trace.clone()).collect();
+            let levels = summarise_runs(&traces, plan.last).into_iter().enumerate();
+            let terms = move |level| TermRow::at_level(level, runs, plan.last);
+            levels.map(move |(level, summary)| row(estimator, summary, terms(level)))
         });
-        let failure = |(run, trace): (&RunPlan, &Trace)| match trace.ending {
-            Ending::Diverged { iteration } => Some(FailedRun {
-                identity: (&run.training.learner.estimator()).into(),
-                seed: run.training.seed,
-                iteration,
-                reason: "diverged",
-            }),
-            _ => None,
-        };
         Report {
             results: results.collect(),
-            failures: runs.iter().zip(traces).filter_map(failure).collect(),
+            failures,
             seconds,
             device,
             version: env!("CARGO_PKG_VERSION"),
@@ -218,9 +270,10 @@ impl Report {
 
     /// Prints a warning for each run that diverged.
     fn warn(&self) {
-        for FailedRun { identity, seed, iteration, .. } in &self.failures {
+        for FailedRun { identity, seed, term, iteration, .. } in &self.failures {
+            let term = term.as_ref().map_or(String::new(), |term| format!(", {term}"));
             note(&format!(
-                "warning: {} (seed {seed}) diverged at iteration {iteration}: \
+                "warning: {} (seed {seed}{term}) diverged at iteration {iteration}: \
                  its objective or estimate is no longer finite",
                 identity.estimator
             ));
@@ -245,6 +298,9 @@ impl Report {
             let (label, identity) = (estimator.to_string(), Identity::from(estimator));
             for row in self.results.iter().filter(|row| row.identity == identity) {
                 writeln!(out, "{label:width$}  {}", cells(&row.summary.level))?;
+                if !row.terms.is_empty() {
+                    writeln!(out, "{}", terms_line(&row.terms))?;
+                }
             }
             let failures = self.failures.iter().filter(|run| run.identity == identity);
             match failures.count() {
@@ -269,6 +325,20 @@ impl Report {
     }
 }
 
+/// Returns what each block adds: the difference of its two terms, and the subtracted one.
+fn terms_line(terms: &[TermRow]) -> String {
+    let block = |added: &TermRow| {
+        let is_subtracted = |term: &&TermRow| term.block == added.block && !term.with_x;
+        match terms.iter().find(is_subtracted) {
+            Some(subtracted) => format!("{:.2} - {:.2}", added.mean, subtracted.mean),
+            None => format!("{:.2}", added.mean),
+        }
+    };
+    let blocks: Vec<String> = terms.iter().filter(|term| term.with_x).map(block).collect();
+    let options = textwrap::Options::new(80).initial_indent("  = ").subsequent_indent("    ");
+    textwrap::fill(&blocks.join("  +  "), options)
+}
+
 /// Returns the numbers of a row of the table.
 fn cells(level: &LevelSummary) -> String {
     let LevelSummary { true_mi, mean, bias, variance, mse, .. } = *level;
@@ -290,20 +360,23 @@ fn cell(value: f64, decimals: usize) -> String {
 fn headline(plan: &StaircasePlan) -> String {
     let hidden: Vec<String> = plan.critic.hidden.iter().map(ToString::to_string).collect();
     format!(
-        "{}, d = {}, N = {}, critic {} ({}), pairing {}",
+        "{}, d = {}, N = {}, critic {} ({}), pairing {}{}",
         plan.scenario.name,
         plan.scenario.dim,
         plan.batch,
         plan.critic.kind,
         hidden.join("-"),
-        plan.pairing
+        plan.pairing,
+        plan.chain
+            .as_ref()
+            .map_or(String::new(), |chain| format!(", chain of {} blocks", chain.len()))
     )
 }
 
 /// Returns the plot of the first run of each estimator.
-fn plot(plan: &StaircasePlan, traces: &[Trace]) -> String {
+fn plot(plan: &StaircasePlan, runs: &[StaircaseRun]) -> String {
     let curves: Vec<Curve> =
-        traces.chunks(plan.runs).map(|traces| Curve::new(&traces[0], POINTS)).collect();
+        runs.chunks(plan.runs).map(|runs| Curve::new(&runs[0].trace, POINTS)).collect();
     let panel = |(estimator, curve): (&AnyEstimator, _)| Panel {
         title: estimator.to_string(),
         batch: plan.batch,

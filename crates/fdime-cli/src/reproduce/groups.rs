@@ -149,6 +149,7 @@ impl StaircaseGroup {
                                 levels: levels.clone(),
                                 iterations: self.iterations,
                             },
+                            term: None,
                         };
                         let plans = self.seeds.iter().map(plan);
                         jobs.extend(plans.map(|plan| Job::Staircase { plan, last: self.last }));
@@ -219,6 +220,7 @@ impl TimeGroup {
                         scenario: ScenarioPlan::new(&self.scenario, dim)?,
                         training: training(learner.clone(), batch, self.learning_rate, 0),
                         schedule: Schedule { levels, iterations: STAIRCASE_ITERATIONS },
+                        term: None,
                     };
                     jobs.push(Job::Time { plan, seconds: self.seconds });
                 }

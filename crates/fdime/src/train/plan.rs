@@ -1,5 +1,6 @@
 use super::source::BatchSource;
 use super::{AnyEstimator, LearnerPlan, Staircase, Training};
+use crate::chain::Term;
 use crate::critic::CriticPlan;
 use crate::error::{Result, invalid};
 use crate::message::Parameter;
@@ -20,6 +21,9 @@ pub struct RunPlan {
     pub training: Training,
     /// The levels and the iterations at each.
     pub schedule: Schedule,
+    /// The term of a chain that is trained, instead of I(X; Y) itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<Term>,
 }
 
 /// The levels of a staircase. Network and optimizer are carried over from level to level.
@@ -73,12 +77,13 @@ impl RunPlan {
             schedule: Schedule { levels: scenario.default_levels(), iterations: 4000 },
             scenario,
             training: Training::new(LearnerPlan::new(&estimator.into(), &critic)),
+            term: None,
         }
     }
 
-    /// Returns the source of the samples, or an error if a level does not exist.
+    /// Returns the source of the samples, or an error if a level or the term does not exist.
     pub fn staircase(&self) -> Result<Staircase> {
-        Staircase::new(&self.scenario, &self.schedule)
+        Staircase::new(&self.scenario, &self.schedule)?.with_term(self.term.as_ref())
     }
 
     /// Checks that the plan can be run.
@@ -87,6 +92,10 @@ impl RunPlan {
     /// The first invalid setting.
     pub fn check(&self) -> Result<()> {
         self.training.check()?;
+        if let (Some(term), LearnerPlan::Njee(_)) = (&self.term, &self.training.learner) {
+            let expected = "njee has no critic that reads a log ratio, so it has no chain";
+            return Err(invalid(Parameter::Chain, &term.chain, expected));
+        }
         self.training.learner.check_dims(self.staircase()?.dims())
     }
 

@@ -1,7 +1,8 @@
 //! Sources of samples for trainings.
 
 use super::Schedule;
-use crate::critic::{Batch, Inputs};
+use crate::chain::{ColumnSelection, Term};
+use crate::critic::{Batch, Inputs, Reference};
 use crate::error::Result;
 use crate::nats::Nats;
 use crate::parallel::Workers;
@@ -90,6 +91,7 @@ pub struct Staircase {
     /// The levels and the iterations at each.
     pub schedule: Schedule,
     levels: Vec<Scenario>,
+    term: Option<(Term, ColumnSelection)>,
 }
 
 impl Staircase {
@@ -101,7 +103,28 @@ impl Staircase {
         schedule.check()?;
         let levels =
             schedule.levels.iter().map(|level| scenario.at(*level)).collect::<Result<_>>()?;
-        Ok(Staircase { scenario: scenario.clone(), schedule: schedule.clone(), levels })
+        Ok(Staircase { scenario: scenario.clone(), schedule: schedule.clone(), levels, term: None })
+    }
+
+    /// Returns the same samples as the inputs of a term of a chain; all columns for `None`.
+    ///
+    /// # Errors
+    /// If the chain does not fit y, or has no such term.
+    pub fn with_term(mut self, term: Option<&Term>) -> Result<Self> {
+        let dims = self.sample_dims();
+        let selected = |term: &Term| Ok((term.clone(), term.columns(dims)?));
+        self.term = term.map(selected).transpose()?;
+        Ok(self)
+    }
+
+    /// Returns the term of a chain whose inputs these are, and their columns.
+    pub fn term(&self) -> Option<&(Term, ColumnSelection)> {
+        self.term.as_ref()
+    }
+
+    /// Returns the dimensions of x and y of the scenario.
+    pub(crate) fn sample_dims(&self) -> (usize, usize) {
+        PairSource::dims(&self.levels[0])
     }
 
     /// Returns the exact mutual information of each level.
@@ -112,11 +135,17 @@ impl Staircase {
 
 impl BatchSource for Staircase {
     fn dims(&self) -> (usize, usize) {
-        PairSource::dims(&self.levels[0])
+        self.term.as_ref().map_or(self.sample_dims(), |(_, columns)| columns.dims())
     }
 
     fn open(&self) -> Box<dyn Batches + '_> {
-        Box::new(StaircaseSamples(self))
+        let samples = Box::new(StaircaseSamples(self));
+        match &self.term {
+            None => samples,
+            Some((_, columns)) => {
+                Box::new(SelectedBatches::new(samples, self.sample_dims(), columns))
+            }
+        }
     }
 
     fn staircase(&self) -> Option<&Staircase> {
@@ -131,5 +160,56 @@ impl Batches for StaircaseSamples<'_> {
         let Staircase { schedule, levels, .. } = self.0;
         let level = (step as usize / schedule.iterations).min(levels.len() - 1);
         fill_with_samples(&levels[level], seed, step, batch, workers);
+    }
+}
+
+/// Columns of another source, for example those of a term of a chain.
+pub struct SelectedColumns<'a> {
+    /// The other source.
+    pub source: &'a dyn BatchSource,
+    /// Its columns that become x and y.
+    pub columns: ColumnSelection,
+}
+
+impl BatchSource for SelectedColumns<'_> {
+    fn dims(&self) -> (usize, usize) {
+        self.columns.dims()
+    }
+
+    fn open(&self) -> Box<dyn Batches + '_> {
+        let batches = self.source.open();
+        Box::new(SelectedBatches::new(batches, self.source.dims(), &self.columns))
+    }
+}
+
+struct SelectedBatches<'a> {
+    all: Box<dyn Batches + 'a>,
+    columns: &'a ColumnSelection,
+    /// A batch with all columns.
+    batch: Batch,
+}
+
+impl<'a> SelectedBatches<'a> {
+    fn new(all: Box<dyn Batches + 'a>, dims: (usize, usize), columns: &'a ColumnSelection) -> Self {
+        let batch = Batch {
+            n: 0,
+            dims,
+            x: Vec::new(),
+            y: Vec::new(),
+            partner: Vec::new(),
+            reference: Reference::default(),
+        };
+        SelectedBatches { all, columns, batch }
+    }
+}
+
+impl Batches for SelectedBatches<'_> {
+    fn fill(&mut self, seed: u64, step: u64, batch: &mut Batch, workers: &mut Workers) {
+        let all = &mut self.batch;
+        all.n = batch.n;
+        all.x.resize(all.n * all.dims.0, 0.0);
+        all.y.resize(all.n * all.dims.1, 0.0);
+        self.all.fill(seed, step, all, workers);
+        self.columns.copy(all.dims, (&all.x, &all.y), (&mut batch.x, &mut batch.y));
     }
 }

@@ -1,6 +1,7 @@
 //! Staircases of several estimators.
 
-use super::{AnyEstimator, LearnerPlan, LearningRateSchedule, RunPlan, Schedule, Training};
+use super::{AnyEstimator, LearnerPlan, LearningRateSchedule, RunPlan, Schedule, Trace, Training};
+use crate::chain::{Chain, Term};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::error::{Error, Result, invalid};
 use crate::message::Parameter;
@@ -27,6 +28,12 @@ pub struct StaircasePlan {
     pub schedule: Schedule,
     /// The settings of Adam.
     pub optimizer: AdamPlan,
+    /// How the learning rate changes over the run.
+    #[serde(default, skip_serializing_if = "LearningRateSchedule::is_constant")]
+    pub learning_rate_schedule: LearningRateSchedule,
+    /// The blocks of y of a chained estimate; `None` for a direct one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Chain>,
     /// The seed of the first run; each following run adds 1.
     pub seed: u64,
     /// The number of runs of each estimator.
@@ -66,6 +73,8 @@ pub struct StaircaseOptions {
     pub batch: Option<usize>,
     pub iterations: Option<usize>,
     pub learning_rate: Option<f64>,
+    pub learning_rate_schedule: Option<String>,
+    pub chain: Option<Chain>,
     pub seed: Option<u64>,
     pub runs: Option<usize>,
     pub last: Option<usize>,
@@ -124,6 +133,10 @@ impl StaircasePlan {
         plan.schedule.iterations = options.iterations.unwrap_or(plan.schedule.iterations);
         let learning_rate = options.learning_rate.unwrap_or(plan.optimizer.learning_rate);
         plan.optimizer.learning_rate = learning_rate;
+        if let Some(schedule) = &options.learning_rate_schedule {
+            plan.learning_rate_schedule = schedule.parse()?;
+        }
+        plan.chain = options.chain.clone().or(plan.chain);
         plan.seed = options.seed.unwrap_or(plan.seed);
         plan.runs = options.runs.unwrap_or(plan.runs);
         plan.last = options.last.unwrap_or(plan.last);
@@ -160,7 +173,8 @@ impl StaircasePlan {
         if self.estimators.is_empty() {
             return Err(invalid(Parameter::Estimator, "[]", "at least one, e.g. gan-dime"));
         }
-        self.estimators.iter().try_for_each(|estimator| self.run_plan(estimator, 0).check())
+        let check = |estimator| self.term_plans(estimator, 0).iter().try_for_each(RunPlan::check);
+        self.estimators.iter().try_for_each(check)
     }
 
     /// Returns the plan of a run of one estimator.
@@ -171,23 +185,90 @@ impl StaircasePlan {
                 learner: LearnerPlan::with_pairing(estimator, &self.critic, self.pairing),
                 batch: self.batch,
                 optimizer: self.optimizer,
-                learning_rate_schedule: LearningRateSchedule::Constant,
+                learning_rate_schedule: self.learning_rate_schedule,
                 seed: self.seed.wrapping_add(index as u64),
             },
             schedule: self.schedule.clone(),
+            term: None,
         }
     }
 
-    /// Returns the runs of the first estimator, then those of the second, and so on.
+    /// Returns the trainings of a run of one estimator: one for each term of the chain. All have the
+    /// same seed, hence the same samples, so that chance partly cancels in their sum.
+    fn term_plans(&self, estimator: &AnyEstimator, index: usize) -> Vec<RunPlan> {
+        let with_term = |term| RunPlan { term, ..self.run_plan(estimator, index) };
+        self.terms().into_iter().map(with_term).collect()
+    }
+
+    /// Returns the terms of a run; a direct run has one, which is `None`.
+    fn terms(&self) -> Vec<Option<Term>> {
+        match &self.chain {
+            Some(chain) => chain.terms().into_iter().map(Some).collect(),
+            None => vec![None],
+        }
+    }
+
+    /// Returns the trainings of all runs: those of the first estimator's first run, then of its
+    /// second run, and so on.
     pub fn run_plans(&self) -> Vec<RunPlan> {
-        let runs = |estimator| (0..self.runs).map(move |index| self.run_plan(estimator, index));
+        let runs = |estimator| (0..self.runs).flat_map(move |run| self.term_plans(estimator, run));
         self.estimators.iter().flat_map(runs).collect()
+    }
+
+    /// Combines the traces of [`run_plans`](Self::run_plans) into those of the runs: `runs` of the
+    /// first estimator, then those of the second, and so on.
+    pub fn combine(&self, traces: Vec<Trace>) -> Vec<StaircaseRun> {
+        let terms = self.terms();
+        let mut traces = traces.into_iter();
+        let mut runs = Vec::new();
+        loop {
+            let of_run: Vec<Trace> = traces.by_ref().take(terms.len()).collect();
+            if of_run.is_empty() {
+                return runs;
+            }
+            runs.push(StaircaseRun::new(&terms, of_run));
+        }
+    }
+}
+
+/// A run on a staircase.
+#[derive(Clone, Debug)]
+pub struct StaircaseRun {
+    /// Every step; for a chain, the sum of its terms.
+    pub trace: Trace,
+    /// The terms of a chain; none for a direct run.
+    pub terms: Vec<TermTrace>,
+}
+
+/// The training of a term.
+#[derive(Clone, Debug)]
+pub struct TermTrace {
+    /// The term.
+    pub term: Term,
+    /// Every step.
+    pub trace: Trace,
+}
+
+impl StaircaseRun {
+    fn new(terms: &[Option<Term>], mut traces: Vec<Trace>) -> Self {
+        if let ([None], 1) = (terms, traces.len()) {
+            return StaircaseRun { trace: traces.remove(0), terms: Vec::new() };
+        }
+        let terms: Vec<TermTrace> = terms
+            .iter()
+            .flatten()
+            .zip(traces)
+            .map(|(term, trace)| TermTrace { term: term.clone(), trace })
+            .collect();
+        let signed: Vec<(f64, &Trace)> =
+            terms.iter().map(|term| (term.term.sign(), &term.trace)).collect();
+        StaircaseRun { trace: Trace::sum(&signed), terms }
     }
 }
 
 impl From<RunPlan> for StaircasePlan {
     fn from(run: RunPlan) -> Self {
-        let RunPlan { scenario, training, schedule } = run;
+        let RunPlan { scenario, training, schedule, term } = run;
         let estimators = vec![training.learner.estimator()];
         let (critic, pairing) = match training.learner {
             LearnerPlan::Critic(learner) => (learner.critic, learner.pairing),
@@ -204,6 +285,8 @@ impl From<RunPlan> for StaircasePlan {
             batch: training.batch,
             schedule,
             optimizer: training.optimizer,
+            learning_rate_schedule: training.learning_rate_schedule,
+            chain: term.map(|term| term.chain),
             seed: training.seed,
             runs: one(),
             last: paper_window(),

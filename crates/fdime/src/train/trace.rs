@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenTrace", into = "WrittenTrace")]
 pub struct Trace {
-    /// The exact mutual information at each level of the schedule.
+    /// The exact mutual information I(X; Y) at each level of the schedule, also for a term.
     pub true_mi: Vec<Nats>,
     /// The planned number of iterations at each level.
     pub iterations: usize,
@@ -93,6 +93,27 @@ impl Trace {
             steps: outcome.steps.clone(),
             ending: outcome.ending,
         })
+    }
+
+    /// Returns the sum of traces of the same length, each with its sign. It ends with the first of
+    /// them to end.
+    pub fn sum(terms: &[(f64, &Trace)]) -> Self {
+        let steps = terms.iter().map(|(_, trace)| trace.steps.len()).min().unwrap_or(0);
+        let total = |step: usize, value: fn(&StepRecord) -> f64| -> f64 {
+            terms.iter().map(|(sign, trace)| sign * value(&trace.steps[step])).sum()
+        };
+        let record = |iteration| StepRecord {
+            iteration,
+            value: total(iteration, |step| step.value),
+            estimate: Nats(total(iteration, |step| step.estimate.0)),
+        };
+        let shortest = terms.iter().map(|(_, trace)| *trace).min_by_key(|trace| trace.steps.len());
+        Trace {
+            true_mi: shortest.map(|trace| trace.true_mi.clone()).unwrap_or_default(),
+            iterations: shortest.map_or(1, |trace| trace.iterations),
+            steps: (0..steps).map(record).collect(),
+            ending: shortest.map_or(Ending::Completed, |trace| trace.ending),
+        }
     }
 
     /// Returns summaries of the last `window` iterations of every level that was finished.

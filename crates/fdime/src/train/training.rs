@@ -1,12 +1,13 @@
 use super::learner::{CriticLearner, LearnerPlan, NjeePlan};
 use crate::critic::CriticPlan;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, invalid, unknown_name};
 use crate::memory::shortage;
 use crate::message::Parameter;
 use crate::nn::AdamPlan;
 use crate::objective::Estimator;
 use crate::pairing::Pairing;
 use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
 
 /// The smallest batch in which x can be paired with another y.
 const MIN_BATCH: usize = 2;
@@ -42,8 +43,20 @@ pub enum LearningRateSchedule {
 }
 
 impl LearningRateSchedule {
+    /// All schedules.
+    pub const ALL: [LearningRateSchedule; 2] =
+        [LearningRateSchedule::Constant, LearningRateSchedule::WarmUpAndCosine];
+
+    /// Returns the name used in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            LearningRateSchedule::Constant => "constant",
+            LearningRateSchedule::WarmUpAndCosine => "warm-up-and-cosine",
+        }
+    }
+
     /// The share of the steps over which the learning rate rises.
-    const WARM_UP: f64 = 0.05;
+    pub(crate) const WARM_UP: f64 = 0.05;
 
     /// Returns the factor of the learning rate in step `step` (from 1) of `steps`.
     pub(super) fn factor(self, step: usize, steps: usize) -> f64 {
@@ -60,8 +73,26 @@ impl LearningRateSchedule {
         }
     }
 
-    fn is_constant(&self) -> bool {
+    pub(super) fn is_constant(&self) -> bool {
         *self == LearningRateSchedule::Constant
+    }
+}
+
+impl fmt::Display for LearningRateSchedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LearningRateSchedule {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let known = LearningRateSchedule::ALL;
+        known.into_iter().find(|schedule| schedule.name() == name).ok_or_else(|| {
+            let names = known.map(LearningRateSchedule::name);
+            unknown_name(Parameter::LearningRateSchedule, name, names)
+        })
     }
 }
 

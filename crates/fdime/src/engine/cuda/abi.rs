@@ -245,6 +245,8 @@ shared! {
         bias_at: u64,
         base: u64,
         learning_rate: f32,
+        total_steps: f32,
+        warm_up_steps: f32,
         beta1: f32,
         beta2: f32,
         ln_beta1: f32,
@@ -280,6 +282,22 @@ shared! {
         ld_y: i32,
         level_count: i32,
         per_level: i32,
+    }
+
+    struct SelectTask {
+        all_x: Buffer,
+        all_y: Buffer,
+        x: Buffer,
+        y: Buffer,
+        columns: u64,
+        n: i32,
+        all_x_dim: i32,
+        all_ld_x: i32,
+        all_ld_y: i32,
+        x_dim: i32,
+        y_dim: i32,
+        ld_x: i32,
+        ld_y: i32,
     }
 
     struct PartnerTask {

@@ -125,14 +125,18 @@ impl CudaEngine {
         let plan = &GpuPlan::new(&plan.task(&plan.staircase()?)).map_err(device_error)?;
         let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
         let shape = Shape::from_plan(plan)?;
-        check_batch(&shape, batch)?;
+        check_batch(&shape, plan.dims(), batch)?;
         let mut session = self.session(&shape, Needs::from_plans(&[plan]), 1, 1)?;
-        let parameters = initial_parameters(plan, shape.dims)?;
+        let parameters = initial_parameters(plan)?;
         session.load_runs(&[RunSpec::from_plan(plan)?], &[parameters])?;
         session.load_batch(batch)?;
         session.train()?;
         let trace = session.trace()?;
-        Ok(Pass { value: trace[0], estimate: Nats(trace[1]), gradient: session.gradient(0)? })
+        Ok(Pass {
+            value: trace[0],
+            estimate: Nats(trace[1]),
+            gradient: session.gradient(0, plan.dims())?,
+        })
     }
 
     fn session(
@@ -230,7 +234,7 @@ impl CudaEngine {
         let (steps, _) = self.plan_program(shape, needs, runs);
         let mut session = self.session(shape, needs, runs, steps)?;
         let specs = plans.iter().map(|(_, plan)| RunSpec::from_plan(plan));
-        let parameters = plans.iter().map(|(_, plan)| initial_parameters(plan, shape.dims));
+        let parameters = plans.iter().map(|(_, plan)| initial_parameters(plan));
         let (specs, parameters) =
             (specs.collect::<Result<Vec<_>>>()?, parameters.collect::<Result<Vec<_>>>()?);
         session.load_runs(&specs, &parameters)?;
@@ -288,9 +292,9 @@ impl CudaEngine {
 }
 
 /// Returns an error unless the batch is consistent and has the sizes of the shape.
-fn check_batch(shape: &Shape, batch: &Batch) -> Result<()> {
+fn check_batch(shape: &Shape, dims: (usize, usize), batch: &Batch) -> Result<()> {
     let partners = if shape.pairing == Pairing::AllPairs { 0 } else { batch.n };
-    let fits = (batch.n, batch.dims) == (shape.n, shape.dims)
+    let fits = (batch.n, batch.dims) == (shape.n, dims)
         && batch.x.len() == batch.n * batch.dims.0
         && batch.y.len() == batch.n * batch.dims.1
         && batch.partner.len() == partners

@@ -73,6 +73,15 @@ impl Network {
         dispatch!(self, network => &network.blocks)
     }
 
+    /// Returns the indices of the blocks of weights that the inputs x and y are multiplied by.
+    pub(super) fn input_blocks(&self) -> (usize, usize) {
+        match self {
+            Network::Pair(_) => (0, 1),
+            // Two networks of equal depth, one after the other.
+            Network::Separable(network) => (0, network.blocks.len() / 2),
+        }
+    }
+
     pub(super) fn parameter_count(&self) -> usize {
         let blocks: usize = self.blocks().iter().map(|block| block.rows * block.columns).sum();
         blocks + usize::from(self.score_bias().is_some())

@@ -2,6 +2,7 @@
 
 use super::abi::{self, MAX_HIDDEN_LAYERS, MAX_MAPS};
 use super::program::{Needs, Shape};
+use crate::chain::{ColumnSelection, Term};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::divergence::Divergence;
 use crate::engine::Task;
@@ -10,7 +11,7 @@ use crate::link::Link;
 use crate::nn::AdamPlan;
 use crate::objective::{Cost, Estimator, Readout};
 use crate::pairing::Pairing;
-use crate::scenario::{Generator, Map, PairSource, Scenario, ScenarioPlan};
+use crate::scenario::{Generator, Map, Scenario, ScenarioPlan};
 use crate::train::{LearningRateSchedule, Schedule};
 
 /// The largest number of rows in a step: kernels index all pairs with 32 bits, and paired rows by
@@ -32,7 +33,12 @@ pub(super) struct GpuPlan {
     pairing: Pairing,
     batch: usize,
     optimizer: AdamPlan,
+    learning_rate_schedule: LearningRateSchedule,
     seed: u64,
+    /// The dimensions of x and y of the scenario.
+    sample_dims: (usize, usize),
+    /// The term of a chain and its columns.
+    term: Option<(Term, ColumnSelection)>,
 }
 
 impl GpuPlan {
@@ -45,9 +51,6 @@ impl GpuPlan {
         let Some(staircase) = task.source.staircase() else {
             return Err("the samples are not those of a scenario".into());
         };
-        if training.learning_rate_schedule != LearningRateSchedule::Constant {
-            return Err("the learning rate changes".into());
-        }
         let plan = GpuPlan {
             scenario: staircase.scenario.clone(),
             schedule: staircase.schedule.clone(),
@@ -56,11 +59,28 @@ impl GpuPlan {
             pairing: learner.pairing,
             batch: training.batch,
             optimizer: training.optimizer,
+            learning_rate_schedule: training.learning_rate_schedule,
             seed: training.seed,
+            sample_dims: staircase.sample_dims(),
+            term: staircase.term().cloned(),
         };
         match unsupported(&plan) {
             Some(reason) => Err(reason),
             None => Ok(plan),
+        }
+    }
+
+    /// Returns the dimensions of the critic's inputs.
+    pub(super) fn dims(&self) -> (usize, usize) {
+        self.term.as_ref().map_or(self.sample_dims, |(_, columns)| columns.dims())
+    }
+
+    /// Returns the dimensions of the program that executes the plan. All terms of a chain have the
+    /// same, so that they run together; columns that a term does not have are zeros.
+    fn program_dims(&self) -> Result<(usize, usize)> {
+        match &self.term {
+            Some((term, _)) => term.largest_dims(self.sample_dims),
+            None => Ok(self.sample_dims),
         }
     }
 }
@@ -72,10 +92,12 @@ impl Shape {
             critic: plan.critic.clone(),
             pairing: plan.pairing,
             n: plan.batch,
-            dims: plan.scenario.at(plan.schedule.levels[0])?.dims(),
+            dims: plan.program_dims()?,
+            selected_from: plan.term.as_ref().map(|_| plan.sample_dims),
             levels: plan.schedule.levels.len(),
             per_level: plan.schedule.iterations,
             optimizer: plan.optimizer,
+            learning_rate_schedule: plan.learning_rate_schedule,
         })
     }
 }
@@ -98,8 +120,8 @@ impl Needs {
 }
 
 /// Returns the critic's initial parameters as one flat buffer.
-pub(super) fn initial_parameters(plan: &GpuPlan, dims: (usize, usize)) -> Result<Vec<f32>> {
-    plan.critic.initial_parameters(dims, plan.seed)
+pub(super) fn initial_parameters(plan: &GpuPlan) -> Result<Vec<f32>> {
+    plan.critic.initial_parameters(plan.dims(), plan.seed)
 }
 
 /// Returns the reason why a plan cannot run on the GPU, or `None` if it can.
@@ -158,7 +180,7 @@ fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
 }
 
 fn too_large(plan: &GpuPlan) -> Option<String> {
-    let dims = plan.scenario.at(*plan.schedule.levels.first()?).ok()?.dims();
+    let dims = plan.program_dims().ok()?;
     let hidden = &plan.critic.hidden;
     let max_hidden = hidden.iter().copied().max()?;
     let max_width = max_hidden.max(plan.critic.embedding).max(dims.0).max(dims.1);
@@ -178,6 +200,10 @@ pub(super) struct RunSpec {
     pub(super) scenario: abi::ScenarioSpec,
     pub(super) objective: abi::ObjectiveSpec,
     pub(super) levels: Vec<[f32; 4]>,
+    /// The dimensions of the critic's inputs, at most those of the program.
+    pub(super) dims: (usize, usize),
+    /// The columns of a term's inputs, -1 beyond their dimensions; empty without a term.
+    pub(super) columns: Vec<i32>,
 }
 
 impl RunSpec {
@@ -194,8 +220,23 @@ impl RunSpec {
             scenario: scenario.unwrap_or_default(),
             objective: objective_spec(plan),
             levels: scenarios.iter().filter_map(level_parameters).collect(),
+            dims: plan.dims(),
+            columns: match &plan.term {
+                Some((_, columns)) => padded_columns(columns, plan.program_dims()?),
+                None => Vec::new(),
+            },
         })
     }
+}
+
+/// Returns the columns of x and y, each filled up with -1 to the dimensions of the program.
+fn padded_columns(columns: &ColumnSelection, dims: (usize, usize)) -> Vec<i32> {
+    let padded = |columns: &[usize], width: usize| {
+        let mut padded: Vec<i32> = columns.iter().map(|column| *column as i32).collect();
+        padded.resize(width, -1);
+        padded
+    };
+    [padded(&columns.x, dims.0), padded(&columns.y, dims.1)].concat()
 }
 
 /// Returns a divergence's case in `divergence_row` (objective.cu), or `None` for a custom one.

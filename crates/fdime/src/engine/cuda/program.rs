@@ -8,6 +8,7 @@ use super::network::{Network, PairNetwork, Separable, Step};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::nn::AdamPlan;
 use crate::pairing::Pairing;
+use crate::train::LearningRateSchedule;
 use bytemuck::NoUninit;
 
 /// The properties that plans must share to run as one program.
@@ -16,10 +17,14 @@ pub(super) struct Shape {
     pub(super) critic: CriticPlan,
     pub(super) pairing: Pairing,
     pub(super) n: usize,
+    /// The largest dimensions of the critics' inputs.
     pub(super) dims: (usize, usize),
+    /// The dimensions of the samples, if inputs are columns selected from them.
+    pub(super) selected_from: Option<(usize, usize)>,
     pub(super) levels: usize,
     pub(super) per_level: usize,
     pub(super) optimizer: AdamPlan,
+    pub(super) learning_rate_schedule: LearningRateSchedule,
 }
 
 /// The sums that the objectives of a program's plans need before the gradients.
@@ -168,12 +173,23 @@ pub(super) struct Program {
     /// x and y of a step.
     pub(super) data: (Buffer, Buffer),
     pub(super) ld: (usize, usize),
+    /// All columns of the samples, where inputs are selected from them.
+    selection: Option<Selection>,
     pub(super) parameters: Buffer,
     moments: Buffer,
     /// Partners of all captured steps and runs, where they are drawn at random.
     pub(super) partner: Option<DeviceSlice<u32>>,
     pub(super) vectors: Vectors,
     objective: abi::ObjectiveTask,
+}
+
+/// Samples from which the inputs of a step are selected.
+#[derive(Clone, Copy)]
+pub(super) struct Selection {
+    dims: (usize, usize),
+    data: (Buffer, Buffer),
+    /// Runs x columns of the program's x and y.
+    pub(super) columns: DeviceSlice<i32>,
 }
 
 /// Values for every run, and the number of steps made.
@@ -223,6 +239,11 @@ impl Program {
         let (n, runs) = (shape.n, tiling.runs);
         let ld = (padded(shape.dims.0), padded(shape.dims.1));
         let data = (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
+        let selection = shape.selected_from.map(|dims| Selection {
+            dims,
+            data: (arena.floats(n * padded(dims.0), runs), arena.floats(n * padded(dims.1), runs)),
+            columns: arena.slice(runs * (shape.dims.0 + shape.dims.1)),
+        });
         let random = matches!(shape.pairing, Pairing::Derangement | Pairing::Permutation);
         let partner = random.then(|| arena.slice(tiling.steps * runs * 2 * n));
         let network = match shape.critic.kind {
@@ -263,6 +284,7 @@ impl Program {
             end,
             data,
             ld,
+            selection,
             parameters,
             moments,
             partner,
@@ -276,6 +298,21 @@ impl Program {
     /// [`Critic::parameters`]: crate::critic::Critic::parameters
     pub(super) fn blocks(&self) -> &[ParameterBlock] {
         self.network.blocks()
+    }
+
+    /// Returns the columns of the runs' inputs, if they are selected.
+    pub(super) fn columns(&self) -> Option<DeviceSlice<i32>> {
+        self.selection.map(|selection| selection.columns)
+    }
+
+    /// Returns the number of rows that block `index` has for a critic with inputs of these
+    /// dimensions. The weights of inputs that it does not have are zeros.
+    pub(super) fn rows_of(&self, index: usize, dims: (usize, usize)) -> usize {
+        match self.network.input_blocks() {
+            (x, _) if x == index => dims.0,
+            (_, y) if y == index => dims.1,
+            _ => self.blocks()[index].rows,
+        }
     }
 
     /// Returns the index of the score's bias, the last parameter of the flat buffer, if the critic
@@ -313,19 +350,44 @@ impl Program {
         Some(Launch::new("partners_of_steps", grid, 32, shared as u32, &task))
     }
 
-    /// Draws the data of captured step `step`.
-    pub(super) fn draw_data(&self, step: usize) -> Launch {
-        let n = self.shape.n;
-        let task = abi::SampleTask {
+    /// Returns the kernels that draw the data of captured step `step`.
+    pub(super) fn draw_data(&self, step: usize) -> Vec<Launch> {
+        let Some(Selection { dims, data, columns }) = self.selection else {
+            return vec![self.draw_samples(step, self.data, self.ld)];
+        };
+        let ld = (padded(dims.0), padded(dims.1));
+        let select = abi::SelectTask {
+            all_x: data.0,
+            all_y: data.1,
             x: self.data.0,
             y: self.data.1,
+            columns: columns.address(),
+            n: self.shape.n as i32,
+            all_x_dim: dims.0 as i32,
+            all_ld_x: ld.0 as i32,
+            all_ld_y: ld.1 as i32,
+            x_dim: self.shape.dims.0 as i32,
+            y_dim: self.shape.dims.1 as i32,
+            ld_x: self.ld.0 as i32,
+            ld_y: self.ld.1 as i32,
+        };
+        let grid = (self.shape.n.div_ceil(4), 1, self.tiling.runs);
+        let select = Launch::new("select_columns", grid, 128, 0, &select);
+        vec![self.draw_samples(step, data, ld), select]
+    }
+
+    fn draw_samples(&self, step: usize, data: (Buffer, Buffer), ld: (usize, usize)) -> Launch {
+        let n = self.shape.n;
+        let task = abi::SampleTask {
+            x: data.0,
+            y: data.1,
             specs: self.vectors.scenario_specs.address(),
             levels: self.vectors.levels.address(),
             base: self.vectors.base.address(),
             step: step as u32,
             n: n as i32,
-            ld_x: self.ld.0 as i32,
-            ld_y: self.ld.1 as i32,
+            ld_x: ld.0 as i32,
+            ld_y: ld.1 as i32,
             level_count: self.shape.levels as i32,
             per_level: self.shape.per_level as i32,
         };
@@ -370,6 +432,12 @@ impl Program {
 
     fn update(&self, kernel: &str, step: usize, objective: abi::ObjectiveTask) -> Launch {
         let AdamPlan { learning_rate, beta1, beta2, epsilon, decay } = self.shape.optimizer;
+        let total = match self.shape.learning_rate_schedule {
+            LearningRateSchedule::Constant => 0.0,
+            LearningRateSchedule::WarmUpAndCosine => {
+                (self.shape.levels * self.shape.per_level) as f64
+            }
+        };
         let task = abi::AdamTask {
             parameters: self.parameters,
             moments: self.moments,
@@ -379,6 +447,8 @@ impl Program {
             bias_at: self.score_bias().unwrap_or(0) as u64,
             base: self.vectors.base.address(),
             learning_rate: learning_rate as f32,
+            total_steps: total as f32,
+            warm_up_steps: (LearningRateSchedule::WARM_UP * total) as f32,
             beta1: beta1 as f32,
             beta2: beta2 as f32,
             ln_beta1: beta1.ln() as f32,
@@ -514,9 +584,11 @@ mod tests {
                         pairing,
                         n,
                         dims: (3, 5),
+                        selected_from: (n == 37).then_some((4, 4)),
                         levels: 2,
                         per_level: 10,
                         optimizer: AdamPlan::default(),
+                        learning_rate_schedule: LearningRateSchedule::Constant,
                     };
                     let wgmma = precision == Precision::Tf32;
                     let (multiprocessors, shared_limit) = (132, 100_000);
@@ -532,7 +604,8 @@ mod tests {
 
     fn launches(program: &Program) -> Vec<Launch> {
         let mut launches: Vec<Launch> = program.draw_partners().into_iter().collect();
-        launches.extend([program.pack(), program.draw_data(2), program.advance()]);
+        launches.extend([program.pack(), program.advance()]);
+        launches.extend(program.draw_data(2));
         launches.extend(program.train(2));
         launches
     }

@@ -93,20 +93,27 @@ impl<'a> Session<'a> {
         self.write(vectors.levels, &levels)?;
         self.write(vectors.objective_specs, &objectives)?;
         self.write(vectors.average, &vec![f64::NAN; runs.len()])?;
-        for (run, flat) in parameters.iter().enumerate() {
-            self.write(self.program.parameters.run(run), &self.padded_parameters(flat))?;
+        if let Some(columns) = self.program.columns() {
+            let all: Vec<i32> = runs.iter().flat_map(|run| run.columns.iter().copied()).collect();
+            self.write(columns, &all)?;
+        }
+        for (index, (run, flat)) in runs.iter().zip(parameters).enumerate() {
+            let padded = self.padded_parameters(flat, run.dims);
+            self.write(self.program.parameters.run(index), &padded)?;
         }
         let pack = self.program.pack();
         // SAFETY: a launch of this session's program.
         unsafe { self.launch(&pack) }
     }
 
-    /// Returns the critic's parameters, given as a flat buffer, in the layout of the device.
-    fn padded_parameters(&self, flat: &[f32]) -> Vec<f32> {
+    /// Returns the parameters of a critic with inputs of these dimensions, given as a flat buffer, in
+    /// the layout of the device.
+    fn padded_parameters(&self, flat: &[f32], dims: (usize, usize)) -> Vec<f32> {
         let mut padded = vec![0f32; self.program.parameters.stride as usize];
         let mut rest = flat;
-        for ParameterBlock { rows, columns, ld, at, .. } in self.program.blocks() {
-            let (block, after) = rest.split_at(rows * columns);
+        for (index, block) in self.program.blocks().iter().enumerate() {
+            let ParameterBlock { columns, ld, at, .. } = block;
+            let (block, after) = rest.split_at(self.program.rows_of(index, dims) * columns);
             for (row, values) in block.chunks_exact(*columns).enumerate() {
                 padded[at + row * ld..][..*columns].copy_from_slice(values);
             }
@@ -146,12 +153,12 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the gradient of a run after a step, in the order of the critic's flat buffer.
-    pub(super) fn gradient(&self, run: usize) -> Result<Vec<f32>> {
+    pub(super) fn gradient(&self, run: usize, dims: (usize, usize)) -> Result<Vec<f32>> {
         let mut flat = Vec::with_capacity(self.program.parameter_count());
-        for block in self.program.blocks() {
+        for (index, block) in self.program.blocks().iter().enumerate() {
             let length = block.pieces * block.piece_stride;
             let pieces = self.read(block.gradient.run(run).part(0..length))?;
-            for row in 0..block.rows {
+            for row in 0..self.program.rows_of(index, dims) {
                 for column in 0..block.columns {
                     let at = row * block.ld + column;
                     flat.push(pieces.iter().skip(at).step_by(block.piece_stride).sum());
@@ -227,7 +234,7 @@ impl<'a> Session<'a> {
     pub(super) fn capture(&mut self) -> Result<CudaGraph> {
         let mut launches: Vec<Launch> = self.program.draw_partners().into_iter().collect();
         for step in 0..self.program.tiling.steps {
-            launches.push(self.program.draw_data(step));
+            launches.extend(self.program.draw_data(step));
             launches.extend(self.program.train(step));
         }
         launches.push(self.program.advance());

@@ -26,7 +26,9 @@ struct AdamTask {
     u32 step;            // index among the captured steps
     u64 bias_at;         // index of the score's bias, whose gradient the objective computes
     const u64* base;     // number of iterations before the captured ones
-    float learning_rate, beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
+    float learning_rate;
+    float total_steps, warm_up_steps;  // of the whole run; both 0 if the rate is constant
+    float beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
     int has_score_bias;
     ObjectiveTask objective;
     Section table[MAX_SECTIONS];
@@ -36,6 +38,14 @@ __device__ inline const Section& section_of(const AdamTask& t, u64 p) {
     int s = 0;
     while (s + 1 < t.sections && p >= t.table[s + 1].first) ++s;
     return t.table[s];
+}
+
+// LearningRateSchedule::factor (train/training.rs)
+__device__ inline float rate_factor(const AdamTask& t, float iteration) {
+    if (t.total_steps == 0.f) return 1.f;
+    if (iteration < t.warm_up_steps) return iteration / t.warm_up_steps;
+    float decline = (iteration - t.warm_up_steps) / (t.total_steps - t.warm_up_steps);
+    return 0.5f * (1.f + cospif(fminf(decline, 1.f)));
 }
 
 extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
@@ -50,7 +60,8 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     }
     // 1 - beta^t = -(e^{t ln beta} - 1)
     float iteration = (float)(*t.base + t.step + 1);
-    float rate = t.learning_rate / -expm1f(iteration * t.ln_beta1);
+    float learning_rate = t.learning_rate * rate_factor(t, iteration);
+    float rate = learning_rate / -expm1f(iteration * t.ln_beta1);
     float root_correction = rsqrtf(-expm1f(iteration * t.ln_beta2));
     u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     float gradient = 0.f;
@@ -79,7 +90,7 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
     float v = t.beta2 * old.y + (1.f - t.beta2) * gradient * gradient;
     *reinterpret_cast<float2*>(moments) = make_float2(m, v);
     float* parameter = t.parameters.of(run) + at;
-    float keep = 1.f - t.learning_rate * t.decay;
+    float keep = 1.f - learning_rate * t.decay;
     float value = keep * *parameter + rate * m / (sqrtf(v) * root_correction + t.epsilon);
     *parameter = value;
     if (!isfinite(value)) broken[1 - turn] = 1;

@@ -144,6 +144,31 @@ extern "C" __global__ void sample(const __grid_constant__ SampleTask t) {
     apply_maps(spec.y_map, spec.y_maps, y, spec.dim);
 }
 
+// The inputs of a chain's term: columns of the samples, and zeros up to the program's dimensions.
+struct SelectTask {
+    Buffer all_x, all_y, x, y;
+    const int* columns;     // runs x (x_dim + y_dim): columns of x and then y; -1 for a zero
+    int n, all_x_dim, all_ld_x, all_ld_y, x_dim, y_dim, ld_x, ld_y;
+};
+
+// One warp for each row.
+extern "C" __global__ void select_columns(const __grid_constant__ SelectTask t) {
+    begin();
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
+    if (row >= t.n) return;
+    const float* all_x = t.all_x.of(run) + (u64)row * t.all_ld_x;
+    const float* all_y = t.all_y.of(run) + (u64)row * t.all_ld_y;
+    float* x = t.x.of(run) + (u64)row * t.ld_x;
+    float* y = t.y.of(run) + (u64)row * t.ld_y;
+    const int* columns = t.columns + (u64)run * (t.x_dim + t.y_dim);
+    for (int k = lane; k < t.x_dim + t.y_dim; k += 32) {
+        int column = columns[k];
+        float value = 0.f;
+        if (column >= 0) value = column < t.all_x_dim ? all_x[column] : all_y[column - t.all_x_dim];
+        if (k < t.x_dim) x[k] = value; else y[k - t.x_dim] = value;
+    }
+}
+
 struct PartnerTask {
     u32* partner;           // steps x runs x 2 n: partners, then the inverse permutation
     const ScenarioSpec* specs;
