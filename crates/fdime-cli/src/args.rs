@@ -4,7 +4,7 @@ use crate::commands::bench::{Configuration, configuration};
 use crate::values::{self, CommaSeparated, OneOf, named};
 use clap::{Args, Parser, Subcommand};
 use fdime::data::{ConstantColumns, Delimiter, MissingRows};
-use fdime::estimate::{Effort, Method};
+use fdime::estimate::{ChainChoice, Effort, Method};
 use fdime::train::LearningRateSchedule;
 use fdime::{
     Activation, AnyEstimator, CriticKind, DeviceChoice, Level, Link, Pairing, Precision, Readout,
@@ -331,6 +331,16 @@ pub struct Estimation {
     pub threads: usize,
 }
 
+/// Whether large estimates use the chain rule.
+#[derive(Args)]
+pub struct Chaining {
+    /// Split a side into blocks of columns and add up what each block adds: off, auto, or the number
+    /// of blocks; auto does so for estimates above a third of ln n, and off is the default with
+    /// --effort quick [default: auto]
+    #[arg(long, value_name = "BLOCKS", value_parser = named::<ChainChoice>)]
+    pub chain: Option<ChainChoice>,
+}
+
 /// How tables are written that are text.
 #[derive(Args)]
 pub struct Notation {
@@ -417,6 +427,8 @@ pub struct Estimate {
     pub estimation: Estimation,
     #[command(flatten)]
     pub series: Series,
+    #[command(flatten)]
+    pub chain: Chaining,
     /// Print bits instead of nats
     #[arg(long)]
     pub bits: bool,
@@ -513,6 +525,8 @@ pub struct Suite {
     pub tasks: Option<String>,
     #[command(flatten)]
     pub estimation: Estimation,
+    #[command(flatten)]
+    pub chain: Chaining,
     /// Print bits instead of nats; JSON is in nats
     #[arg(long)]
     pub bits: bool,

@@ -102,6 +102,19 @@ impl Term {
         if self.with_x { 1.0 } else { -1.0 }
     }
 
+    /// Returns the term as a formula with blocks counted from 1, such as `I(X, Y_<3; Y_3)`, with
+    /// these names of the side that is whole and the side that is split.
+    pub fn formula(&self, [whole, split]: [&str; 2]) -> String {
+        let number = self.block + 1;
+        let earlier = match number {
+            1 => return format!("I({whole}; {split}_1)"),
+            2 => format!("{split}_1"),
+            _ => format!("{split}_<{number}"),
+        };
+        let whole = if self.with_x { format!("{whole}, ") } else { String::new() };
+        format!("I({whole}{earlier}; {split}_{number})")
+    }
+
     /// Returns the columns on both sides of the term, for x and y of these dimensions.
     ///
     /// # Errors
@@ -129,16 +142,8 @@ impl Term {
 }
 
 impl fmt::Display for Term {
-    /// Writes the term as a formula with blocks counted from 1, such as `I(X, Y_<3; Y_3)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = self.block + 1;
-        match (self.with_x, number) {
-            (true, 1) => write!(f, "I(X; Y_1)"),
-            (true, 2) => write!(f, "I(X, Y_1; Y_2)"),
-            (true, _) => write!(f, "I(X, Y_<{number}; Y_{number})"),
-            (false, 2) => write!(f, "I(Y_1; Y_2)"),
-            (false, _) => write!(f, "I(Y_<{number}; Y_{number})"),
-        }
+        f.write_str(&self.formula(["X", "Y"]))
     }
 }
 

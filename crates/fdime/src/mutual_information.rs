@@ -4,7 +4,7 @@ use crate::data::{Column, PairTable, Reading, Values, load_pairs};
 use crate::engine::{CpuEngine, Engine};
 use crate::error::{Error, Result};
 use crate::estimate::{
-    Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, RowOrder, estimate,
+    ChainChoice, Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, RowOrder, estimate,
 };
 use std::path::Path;
 
@@ -28,6 +28,7 @@ pub struct MutualInformation<'a> {
     effort: Effort,
     folds: Option<usize>,
     permutations: Option<usize>,
+    chain: Option<ChainChoice>,
     order: RowOrder,
     seed: u64,
     threads: usize,
@@ -45,6 +46,7 @@ impl<'a> MutualInformation<'a> {
             effort: Effort::Default,
             folds: None,
             permutations: None,
+            chain: None,
             order: RowOrder::Exchangeable,
             seed: 0,
             threads: 0,
@@ -114,6 +116,12 @@ impl<'a> MutualInformation<'a> {
         self
     }
 
+    /// Sets whether large estimates use the chain rule. The default is that of the effort.
+    pub fn chain(mut self, chain: ChainChoice) -> Self {
+        self.chain = Some(chain);
+        self
+    }
+
     /// Reports progress to `progress`, which can end the estimate.
     pub fn progress(mut self, progress: &'a dyn Progress) -> Self {
         self.progress = progress;
@@ -126,6 +134,7 @@ impl<'a> MutualInformation<'a> {
         plan.folds = self.folds.unwrap_or(plan.folds);
         plan.permutations = self.permutations.unwrap_or(plan.permutations);
         plan.order = self.order;
+        plan.chain = self.chain.unwrap_or(plan.chain);
         plan.seed = self.seed;
         plan.for_data(&self.x, &self.y)
     }

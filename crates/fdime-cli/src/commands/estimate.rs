@@ -14,6 +14,7 @@ use std::time::Instant;
 
 pub fn run(args: &Arguments) -> Outcome {
     let mut plan = args.estimation.plan(Effort::Default);
+    plan.chain = args.chain.chain.unwrap_or(plan.chain);
     plan.order = args.series.order();
     check_extension("--pointwise", args.pointwise.as_ref(), &["csv"])?;
     check_extension("--report", args.report.as_ref(), &["html", "htm"])?;

@@ -104,7 +104,8 @@ struct Report {
 
 pub fn run(args: &Suite) -> Outcome {
     let mut tasks = suite_named(&args.suite).map_err(|error| Failure::new(error, &FLAGS))?;
-    let plan = args.estimation.plan(Effort::Default);
+    let mut plan = args.estimation.plan(Effort::Default);
+    plan.chain = args.chain.chain.unwrap_or(plan.chain);
     plan.check(args.rows)?;
     if let Some(glob) = &args.tasks {
         tasks.retain(|task| glob_matches(glob, &task.name));

@@ -73,6 +73,7 @@ pub(super) fn estimate_from_counts(
         baselines: Baselines::default(),
         verdict: verdict(counts, table, plan.order, progress)?,
         models: Vec::new(),
+        chain: None,
     })
 }
 

@@ -94,6 +94,8 @@ pub(super) struct CrossFit {
     pub(super) lower_bound: f64,
     /// The variance of `lower_bound` over draws of the test rows.
     pub(super) lower_bound_variance: f64,
+    /// The cost of all trainings, in the units of [`Progress`].
+    pub(super) cost: u64,
 }
 
 impl CrossFit {
@@ -184,6 +186,7 @@ pub(super) fn crossfit(
         independence,
         lower_bound,
         lower_bound_variance,
+        cost: work.cost(),
     })
 }
 
@@ -292,8 +295,7 @@ impl Work<'_> {
         let portfolio = &self.plan.portfolio;
         let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
         let finalists = self.finalists;
-        let race_folds =
-            if recipes > finalists { portfolio.race_folds.clamp(1, all_folds) } else { 0 };
+        let race_folds = self.race_folds();
         let every_recipe: Vec<usize> = (0..recipes).collect();
         self.begin_progress(race_folds, finalists * (all_folds - race_folds));
 
@@ -330,12 +332,30 @@ impl Work<'_> {
 
     /// Announces the cost of all trainings; those after the race are counted at the highest cost.
     fn begin_progress(&self, race_folds: usize, later_trainings: usize) {
+        self.progress.begin(self.cost_of(race_folds, later_trainings));
+    }
+
+    fn cost_of(&self, race_folds: usize, later_trainings: usize) -> u64 {
         let columns = self.table.x.len() + self.table.y.len();
         let costs: Vec<u64> =
             self.recipes.iter().map(|recipe| training_cost(recipe, columns)).collect();
         let max_cost = costs.iter().max().copied().unwrap_or(0);
-        let race_cost = costs.iter().sum::<u64>() * race_folds as u64;
-        self.progress.begin(race_cost + max_cost * later_trainings as u64);
+        costs.iter().sum::<u64>() * race_folds as u64 + max_cost * later_trainings as u64
+    }
+
+    /// Returns the number of folds that the race is run on; none if all recipes are finalists.
+    fn race_folds(&self) -> usize {
+        let portfolio = &self.plan.portfolio;
+        match portfolio.recipes.len() > self.finalists {
+            true => portfolio.race_folds.clamp(1, self.folds.len()),
+            false => 0,
+        }
+    }
+
+    /// Returns the cost of all trainings, without those that the race may ask for.
+    fn cost(&self) -> u64 {
+        let race_folds = self.race_folds();
+        self.cost_of(race_folds, self.finalists * (self.folds.len() - race_folds))
     }
 
     /// Runs trainings. The candidate is `None` if the objective was never finite.

@@ -6,6 +6,7 @@
 //! chosen for each data set from a portfolio of [`CriticRecipe`]s by the objective on rows held out
 //! from training.
 
+mod chained;
 mod combine;
 mod contingency;
 mod counts;
@@ -32,6 +33,7 @@ mod shift_test;
 mod table_rows;
 mod verdict;
 
+pub use chained::ChainChoice;
 pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
 pub use inputs::{GaussianReference, InputMap};
@@ -43,7 +45,9 @@ pub use plan::{Effort, EstimatePlan};
 pub use progress::{NoProgress, Progress};
 pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
 pub use report::{EstimateReport, Paragraph, format_p_value};
-pub use result::{Baselines, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry};
+pub use result::{
+    Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry, TermFigures,
+};
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
@@ -57,7 +61,7 @@ use crate::nats::Nats;
 use crate::parallel::Tick;
 use crate::random::{Purpose, stream};
 use counts::{countable, estimate_from_counts};
-use crossfit::{Table, crossfit, mean_and_variance};
+use crossfit::{CrossFit, Table, crossfit, mean_and_variance};
 use levels::takes_few_values;
 use normalised::mean;
 use progress::check;
@@ -119,10 +123,17 @@ pub fn estimate(
     }
     let tick = || check(progress);
     let mut serial = SerialDependence::of(x, y, tick)?;
-    let mut fit = crossfit(table, plan, &serial, engine, progress)?;
-    if plan.method == Method::Auto {
-        fit.raise(shortfall(fit.lower_bound, training_gap(&fit.folds)));
-    }
+    let direct = Fitted::direct(crossfit(table, plan, &serial, engine, progress)?, plan);
+    let fitted = match chained::blocks_for(table, plan, &direct)? {
+        Some(blocks) => {
+            let chained =
+                chained::chained(table, plan, blocks, &direct, &serial, engine, progress)?;
+            let is_wanted = plan.chain != ChainChoice::Auto || chained.exceeds(&direct);
+            if is_wanted { chained } else { direct }
+        }
+        None => direct,
+    };
+    let Fitted { fit, gap, spread, largest_term, chain } = fitted;
     serial.time_of_ratios = autocorrelation_time(&fit.pointwise);
     let unclipped = mean(&fit.pointwise);
     let lower_bound = fit.lower_bound;
@@ -131,8 +142,8 @@ pub fn estimate(
     let uncertainty = Uncertainty {
         lower_bound,
         standard_error,
-        spread: spread(&fit.folds),
-        gap: training_gap(&fit.folds),
+        spread,
+        gap,
         unseen_share: unseen_share(rows),
         undetectable: undetectable(table, serial.rows_for(plan.order), &plan.method),
         upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
@@ -143,11 +154,13 @@ pub fn estimate(
         y,
         rows,
         mi: unclipped,
+        largest_term,
+        chain: chain.as_ref(),
         standard_error,
         lower_bound: Some(lower_bound),
         folds: &fit.folds,
         baselines: &baselines,
-        spread: uncertainty.spread,
+        spread,
         serial: &serial,
         plan,
     };
@@ -164,7 +177,43 @@ pub fn estimate(
         baselines,
         verdict,
         models: fit.models,
+        chain,
     })
+}
+
+/// Log ratios of all rows, with the figures that their uncertainty follows from.
+struct Fitted {
+    fit: CrossFit,
+    /// See [`training_gap`].
+    gap: f64,
+    /// See [`spread`].
+    spread: f64,
+    /// The largest mutual information that had to be estimated at once.
+    largest_term: f64,
+    chain: Option<ChainFigures>,
+}
+
+impl Fitted {
+    /// Returns the fit of one table.
+    fn direct(mut fit: CrossFit, plan: &EstimatePlan) -> Self {
+        let gap = training_gap(&fit.folds);
+        if plan.method == Method::Auto {
+            fit.raise(shortfall(fit.lower_bound, gap));
+        }
+        let largest_term = mean(&fit.pointwise);
+        Fitted { gap, spread: spread(&fit.folds), largest_term, chain: None, fit }
+    }
+
+    /// Returns the estimate.
+    fn mi(&self) -> f64 {
+        mean(&self.fit.pointwise)
+    }
+
+    /// Returns whether this estimate is above another even if all that it subtracts is as large as
+    /// it may be. Critics miss dependence rather than invent it, so the larger one is better.
+    fn exceeds(&self, other: &Fitted) -> bool {
+        self.fit.lower_bound > other.fit.lower_bound && self.mi() > other.mi()
+    }
 }
 
 /// The sources of uncertainty of an estimate.
@@ -413,6 +462,8 @@ fn nearest_neighbours(
         y: table.y,
         rows: table.rows,
         mi: unclipped,
+        largest_term: unclipped,
+        chain: None,
         standard_error,
         lower_bound: None,
         folds: &[],
@@ -434,5 +485,6 @@ fn nearest_neighbours(
         baselines,
         verdict,
         models: Vec::new(),
+        chain: None,
     })
 }

@@ -1,5 +1,6 @@
 //! A plan for finite data: everything that determines the numbers, except the data.
 
+use super::chained::ChainChoice;
 use super::folds::{RowOrder, largest_gap};
 use super::method::Method;
 use super::recipe::{CriticRecipe, Portfolio};
@@ -75,6 +76,9 @@ pub struct EstimatePlan {
     pub permutations: usize,
     /// The seed of folds, parameters and permutations.
     pub seed: u64,
+    /// Whether large estimates use the chain rule.
+    #[serde(default)]
+    pub chain: ChainChoice,
 }
 
 impl EstimatePlan {
@@ -87,6 +91,7 @@ impl EstimatePlan {
             order: RowOrder::Exchangeable,
             permutations: 999,
             seed: 0,
+            chain: if effort == Effort::Quick { ChainChoice::Off } else { ChainChoice::Auto },
         }
     }
 
@@ -124,6 +129,10 @@ impl EstimatePlan {
                 self.permutations,
                 "between 19 and 100000",
             ));
+        }
+        if let (ChainChoice::Blocks(blocks), Method::Ksg) = (self.chain, &self.method) {
+            let expected = "ksg has no log ratio of its own for each term; use auto";
+            return Err(invalid(Parameter::Chain, blocks, expected));
         }
         if self.portfolio.recipes.is_empty() {
             return Err(invalid(Parameter::Recipes, "[]", "at least one recipe"));

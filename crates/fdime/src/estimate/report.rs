@@ -2,7 +2,7 @@
 
 use super::method::Method;
 use super::plan::EstimatePlan;
-use super::result::{Baselines, Estimate, FoldFigures, RaceEntry};
+use super::result::{Baselines, ChainFigures, Estimate, FoldFigures, RaceEntry, TermFigures};
 use super::verdict::RenderedVerdict;
 use crate::data::{Column, PairTable, Values};
 use crate::message::{Wording, counted};
@@ -44,6 +44,8 @@ struct Record<'a> {
     baselines: &'a Baselines,
     folds: &'a [FoldFigures],
     race: &'a [RaceEntry],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain: Option<&'a ChainFigures>,
     file: Option<&'a str>,
     x: Vec<&'a str>,
     y: Vec<&'a str>,
@@ -84,6 +86,7 @@ impl EstimateReport<'_> {
             baselines: &self.estimate.baselines,
             folds: &self.estimate.folds,
             race: &self.estimate.race,
+            chain: self.estimate.chain.as_ref(),
             file: self.file,
             x: names(&self.table.x),
             y: names(&self.table.y),
@@ -123,7 +126,8 @@ impl EstimateReport<'_> {
             self.method(),
             self.seconds
         )));
-        paragraphs.extend([self.comparison(bits), self.categories()].into_iter().flatten());
+        let optional = [self.chain(bits), self.comparison(bits), self.categories()];
+        paragraphs.extend(optional.into_iter().flatten());
         let notes = self.notes(wording).into_iter();
         paragraphs.extend(notes.map(|note| Paragraph::Text(format!("note: {note}"))));
         paragraphs
@@ -166,6 +170,7 @@ impl EstimateReport<'_> {
         let values: Vec<String> = [
             ("Gaussian copula", gaussian_copula_nats),
             ("KSG", ksg_nats),
+            ("without the chain", self.estimate.chain.as_ref().map(|chain| chain.direct_nats.0)),
             (
                 "lower bound from the same critics",
                 self.estimate.separate_lower_bound().map(|mi| mi.0),
@@ -176,6 +181,22 @@ impl EstimateReport<'_> {
         .collect();
         let text = || Paragraph::Text(format!("for comparison: {}", values.join(", ")));
         (!values.is_empty()).then(text)
+    }
+
+    /// Returns what each block of a chain adds to the estimate.
+    fn chain(&self, bits: bool) -> Option<Paragraph> {
+        let ChainFigures { side, blocks, terms, .. } = self.estimate.chain.as_ref()?;
+        let value = |term: &TermFigures| amount(Nats(term.mi_nats), bits);
+        let added = |block: usize| -> String {
+            let of_block = terms.iter().filter(|term| term.block == block + 1);
+            let signed: Vec<String> = of_block
+                .map(|term| format!("{}{:.3}", if term.is_added { "" } else { "- " }, value(term)))
+                .collect();
+            signed.join(" ")
+        };
+        let sums: Vec<String> = (0..blocks.len()).map(added).collect();
+        let text = format!("chain over {} blocks of {side}: {}", blocks.len(), sums.join(" + "));
+        Some(Paragraph::Text(text))
     }
 
     /// Returns the discrete columns with their numbers of levels, if there are any.

@@ -32,8 +32,50 @@ pub struct Estimate {
     pub baselines: Baselines,
     /// The reliability of the estimate, and the reasons for it.
     pub verdict: Verdict,
-    /// The critics: one model for each fold; none for nearest neighbours and for counts.
+    /// The critics of the direct estimate: one model for each fold; none for nearest neighbours and
+    /// for counts.
     pub models: Vec<FoldModel>,
+    /// The terms of the chain rule, if the estimate is their sum.
+    pub chain: Option<ChainFigures>,
+}
+
+/// The terms of an estimate by the chain rule.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ChainFigures {
+    /// The side that was split, `x` or `y`.
+    pub side: &'static str,
+    /// The names of each block's columns, in the order of the chain.
+    pub blocks: Vec<Vec<String>>,
+    /// The terms.
+    pub terms: Vec<TermFigures>,
+    /// The estimate without a chain.
+    pub direct_nats: Nats,
+}
+
+impl ChainFigures {
+    /// Returns the sum of the terms that are subtracted: what the blocks share with each other.
+    pub fn shared_nats(&self) -> f64 {
+        self.terms.iter().filter(|term| !term.is_added).map(|term| term.mi_nats).sum()
+    }
+}
+
+/// The estimate of one term.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TermFigures {
+    /// The term as a formula, such as `I(X, Y_1; Y_2)`.
+    pub term: String,
+    /// The number of its block, from 1.
+    pub block: usize,
+    /// Whether it is added or subtracted.
+    pub is_added: bool,
+    /// Its estimate.
+    pub mi_nats: f64,
+    /// Its mean of normalised log ratios.
+    pub lower_bound_nats: f64,
+    /// The difference between the training rows' mean log ratio and that of held-out rows.
+    pub gap_nats: f64,
 }
 
 impl Estimate {

@@ -5,7 +5,7 @@ use super::functional::function_between;
 use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
-use super::result::{Baselines, FoldFigures, MAX_LATE_GAIN, late_gain};
+use super::result::{Baselines, ChainFigures, FoldFigures, MAX_LATE_GAIN, late_gain};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording, counted};
@@ -82,6 +82,9 @@ pub(super) struct Evidence<'a> {
     pub(super) rows: usize,
     /// The estimate before it is clipped.
     pub(super) mi: f64,
+    /// The largest mutual information that had to be estimated at once.
+    pub(super) largest_term: f64,
+    pub(super) chain: Option<&'a ChainFigures>,
     pub(super) standard_error: f64,
     /// The mean of normalised log ratios.
     pub(super) lower_bound: Option<f64>,
@@ -125,7 +128,7 @@ impl Verdict {
 
     /// Returns the verdict on an estimate. `tick` is called at intervals; its error ends the checks.
     pub(super) fn new<E>(evidence: &Evidence, tick: impl Fn() -> Result<(), E>) -> Result<Self, E> {
-        let checks: [fn(&Evidence) -> Option<Reason>; 14] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 15] = [
             near_limit,
             above_entropy,
             above_lower_bound,
@@ -140,6 +143,7 @@ impl Verdict {
             ignored_categories,
             few_rows,
             many_columns,
+            dependent_blocks,
         ];
         let mut reasons = Vec::from_iter(deterministic(evidence, &tick)?);
         for check in checks {
@@ -216,7 +220,7 @@ fn deterministic<E>(
 /// events rarer than 1/n do not occur in the data.
 fn near_limit(evidence: &Evidence) -> Option<Reason> {
     let limit = (evidence.rows as f64).ln();
-    let limits_to = match evidence.mi / limit {
+    let limits_to = match evidence.largest_term / limit {
         share if share > 0.9 => Reliability::Doubtful,
         share if share > 0.6 => Reliability::Fair,
         _ => return None,
@@ -225,8 +229,9 @@ fn near_limit(evidence: &Evidence) -> Option<Reason> {
         "near-ln-n",
         limits_to,
         format!(
-            "the estimate is close to ln n = {limit:.2} nats, about the most that {} rows can show \
+            "{} is close to ln n = {limit:.2} nats, about the most that {} rows can show \
              without assuming a model; use more rows",
+            if evidence.chain.is_some() { "a term of the chain" } else { "the estimate" },
             evidence.rows
         ),
     )
@@ -382,6 +387,23 @@ fn below_baselines(evidence: &Evidence) -> Option<Reason> {
     let message =
         Message::from(format!("{name} gives {value:.2} nats, {gap:.2} more than this estimate"));
     reason("baseline-above", limits_to, evidence.advise_effort(message))
+}
+
+/// Blocks of a chain that share much with each other: the estimate is then a difference of two larger
+/// numbers, and their errors do not shrink with it.
+fn dependent_blocks(evidence: &Evidence) -> Option<Reason> {
+    let ChainFigures { side, .. } = evidence.chain?;
+    let shared = evidence.chain?.shared_nats();
+    let limits_to = match shared / evidence.mi.max(0.2) {
+        share if share > 1.0 => Reliability::Doubtful,
+        share if share > 0.25 => Reliability::Fair,
+        _ => return None,
+    };
+    let message = Message::from(format!(
+        "the blocks of {side} share {shared:.2} nats with each other, which are subtracted from terms \
+         that contain them, so errors of both add up; compare with "
+    ));
+    reason("dependent-blocks", limits_to, message.setting(Parameter::Chain, "off"))
 }
 
 /// Returns a hash of the values of some columns in a row.
@@ -579,6 +601,8 @@ mod tests {
             y: &y,
             rows: 1000,
             mi: 0.5,
+            largest_term: 0.5,
+            chain: None,
             standard_error: 0.01,
             lower_bound: Some(0.48),
             folds: &[],
@@ -656,6 +680,8 @@ mod tests {
             y: &y,
             rows: 1000,
             mi: 0.001,
+            largest_term: 0.001,
+            chain: None,
             standard_error: 0.01,
             lower_bound: None,
             folds: &folds,
@@ -679,6 +705,8 @@ mod tests {
             y: &y,
             rows: 1000,
             mi: 0.5,
+            largest_term: 0.5,
+            chain: None,
             standard_error: 0.01,
             lower_bound: None,
             folds: &folds,
@@ -707,6 +735,8 @@ mod tests {
                 y: &y,
                 rows,
                 mi,
+                largest_term: mi,
+                chain: None,
                 standard_error: 0.01,
                 lower_bound: None,
                 folds: &folds,
@@ -769,6 +799,8 @@ mod tests {
                 y: &[],
                 rows,
                 mi: 0.5,
+                largest_term: 0.5,
+                chain: None,
                 standard_error: 0.01,
                 lower_bound: None,
                 folds: &[],
