@@ -2,7 +2,8 @@
 
 use fdime::data::{Column, Values};
 use fdime::estimate::{
-    Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, Reliability, RowOrder, estimate,
+    ChainChoice, Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, Reliability,
+    RowOrder, estimate,
 };
 use fdime::random::{Purpose, stream};
 use fdime::{CpuEngine, Error, Level, ScenarioPlan};
@@ -201,6 +202,68 @@ fn autocorrelation_is_not_mistaken_for_dependence() {
     assert!(series.independence.unwrap().p_value > 0.05);
     // 2,000 rows are worth about 40 independent ones.
     assert!(series.mi.0 < 0.05, "{}", series.mi);
+}
+
+/// The chain rule is exact, so a method that is exact gives the same with a chain: the copula of a
+/// Gaussian, over y and, where y has too few columns, over x. The y here depend on each other, so
+/// terms are subtracted.
+#[test]
+fn a_chain_adds_up_to_the_direct_estimate() {
+    let (x, y) = sample("dense-gaussian", 4, Level::Mi(1.2), 3000);
+    let single = (x.clone(), y[..1].to_vec());
+    for (sides, side) in [((x, y), "y"), (single, "x")] {
+        let mut plan = quick(Method::GaussianCopula);
+        let direct = run(&sides, &plan);
+        plan.chain = ChainChoice::Blocks(3);
+        let chained = run(&sides, &plan);
+        let chain = chained.chain.unwrap();
+        assert_eq!((chain.side, chain.blocks.len(), chain.terms.len()), (side, 3, 5));
+        assert_eq!(chain.direct_nats, direct.mi);
+        let signed = chain.terms.iter().map(|t| if t.is_added { t.mi_nats } else { -t.mi_nats });
+        assert!((signed.sum::<f64>() - chained.unclipped.0).abs() < 1e-9);
+        assert!(chain.shared_nats() > 0.1, "{}", chain.shared_nats());
+        assert!((chained.mi.0 - direct.mi.0).abs() < 0.02, "{} {}", chained.mi, direct.mi);
+        let mean = chained.pointwise.iter().sum::<f64>() / chained.pointwise.len() as f64;
+        assert!((mean - chained.unclipped.0).abs() < 1e-9);
+    }
+}
+
+/// Four columns of uniform noise, 4 x 1.45 nats: too much for critics to learn at once from so few
+/// rows, so the chain finds more, and no more than the truth.
+#[test]
+fn a_chain_finds_what_a_direct_estimate_misses() {
+    let epsilon = 0.15f64;
+    let truth = 4.0 * (epsilon - (2.0 * epsilon).ln());
+    let mut rng = stream(5, Purpose::Data, 0, 0);
+    let mut uniform = |range: f64| (0..1000).map(|_| rng.random_range(-range..range)).collect();
+    let x: Vec<Vec<f64>> = (0..4).map(|_| uniform(0.5)).collect();
+    let noisy = |x: &Vec<f64>, noise: Vec<f64>| x.iter().zip(noise).map(|(x, n)| x + n).collect();
+    let y = x.iter().map(|x| noisy(x, uniform(epsilon))).collect();
+    let sides = (columns("x", x), columns("y", y));
+    let mut plan = quick(Method::Auto);
+    plan.chain = ChainChoice::Auto;
+    let result = run(&sides, &plan);
+    let chain = result.chain.as_ref().expect("more than a third of ln n");
+    assert_eq!(chain.blocks, [["y0"], ["y1"], ["y2"], ["y3"]]);
+    assert!(result.mi.0 > chain.direct_nats.0 + 0.3, "{} {}", result.mi, chain.direct_nats);
+    assert!(result.interval.0.0 < truth, "{:?} {truth}", result.interval);
+    assert!(chain.shared_nats().abs() < 0.05, "{}", chain.shared_nats());
+}
+
+/// Little information needs no chain, and a discrete side limits it anyway.
+#[test]
+fn a_chain_is_used_only_where_it_may_help() {
+    let mut plan = quick(Method::GaussianCopula);
+    plan.chain = ChainChoice::Auto;
+    assert!(run(&sample("gaussian", 3, Level::Mi(1.0), 500), &plan).chain.is_none());
+    assert!(run(&sample("gaussian", 1, Level::Mi(4.0), 500), &plan).chain.is_none());
+    plan.chain = ChainChoice::Blocks(4);
+    let (x, y) = sample("gaussian", 3, Level::Mi(1.0), 500);
+    let error = estimate(&x, &y, &plan, &CpuEngine::new(1), &NoProgress).unwrap_err().to_string();
+    assert!(error.contains("chain = 4") && error.contains("at most 3"), "{error}");
+    plan.method = Method::Ksg;
+    let error = estimate(&x, &y, &plan, &CpuEngine::new(1), &NoProgress).unwrap_err().to_string();
+    assert!(error.contains("ksg"), "{error}");
 }
 
 /// A progress that returns `Break` ends the estimate.

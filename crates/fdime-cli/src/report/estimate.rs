@@ -5,7 +5,7 @@ use crate::plot::marks::{Bars, Dot, Line, Points, Rule};
 use crate::plot::{self, Axis, Dash, Gradient, Ink, Key, Margins, Panel, Stroke, place_labels};
 use crate::printable::printable;
 use fdime::data::{Column, Values};
-use fdime::estimate::{Estimate, EstimateReport, Reliability, format_p_value};
+use fdime::estimate::{ChainFigures, Estimate, EstimateReport, Reliability, format_p_value};
 use fdime::train::CurvePoint;
 use fdime::{Nats, counted};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -73,6 +73,9 @@ fn figures(report: &EstimateReport) -> Markup {
     let curves = || estimate.folds.iter().flat_map(|fold| &fold.members).map(|m| m.curve.len());
     html! {
         div.cards {
+            @if let Some(chain) = &estimate.chain {
+                (card("Chain rule", chain_terms(chain)))
+            }
             (card("Data, coloured by pointwise information", scatter_plot(report)))
             (card("Pointwise information", pointwise(estimate)))
             @if estimate.independence.is_some() {
@@ -239,6 +242,49 @@ fn learning_curves(estimate: &Estimate) -> Markup {
     }
 }
 
+/// Returns what each block of a chain adds, as bars and as a table.
+fn chain_terms(chain: &ChainFigures) -> Markup {
+    let blocks = chain.blocks.len();
+    let largest = chain.terms.iter().map(|term| term.mi_nats).fold(0.0, f64::max);
+    let y = Axis::linear("nats", (0.0, 1.1 * largest.max(0.01)));
+    let labels = (1..=blocks).map(|block| format!("{}_{block}", chain.side)).collect();
+    let mut panel = panel(Axis::categories("block", labels), y);
+    let bars = |is_added: bool, ink: Ink, offset: f64| {
+        let terms = chain.terms.iter().filter(move |term| term.is_added == is_added);
+        let dots = terms.map(|term| Dot {
+            hint: Some(format!("{}: {:.3} nats", term.term, term.mi_nats)),
+            ..Dot::new(term.block as f64 - 1.0 + offset, term.mi_nats.max(0.0))
+        });
+        Bars { width: 0.36, ink, dots: dots.collect() }
+    };
+    let (added, subtracted) = (Ink::Series(0), Ink::Series(1));
+    panel.add(None, bars(true, added, -0.19));
+    panel.add(None, bars(false, subtracted, 0.19));
+    let legend = [
+        Key::new(Stroke::solid(added), "added"),
+        Key::new(Stroke::solid(subtracted), "subtracted"),
+    ];
+    html! {
+        p.soft {
+            "Without a chain the estimate is " (format!("{:.3}", chain.direct_nats.0)) " nats. So much \
+             information is easier to measure in parts: each block of " (chain.side) " adds what it \
+             shares with the other side and the blocks before it, minus what it shares with those \
+             blocks alone."
+        }
+        (figure("terms of the chain rule", &legend, &panel))
+        table {
+            tr { th { "term" } th.n { "nats" } th { "columns of the block" } }
+            @for term in &chain.terms {
+                tr {
+                    td { (term.term) }
+                    td.n { (format!("{}{:.3}", if term.is_added { "" } else { "\u{2212}" }, term.mi_nats.max(0.0))) }
+                    td { @if term.is_added { (chain.blocks[term.block - 1].join(", ")) } }
+                }
+            }
+        }
+    }
+}
+
 fn folds(estimate: &Estimate) -> Markup {
     if estimate.folds.is_empty() {
         return html! { p.soft { "This method has no folds." } };
@@ -257,7 +303,13 @@ fn folds(estimate: &Estimate) -> Markup {
                     td { (index + 1) } td.n { (fold.rows.test) }
                     td.n { (format!("{:.3}", fold.mi_nats)) }
                     td.n { (format!("{:.3}", fold.train_mi_nats)) }
-                    td { (critics.join(", ")) }
+                    td {
+                        @if estimate.chain.is_some() {
+                            (counted(critics.len(), "critic")) " in all terms"
+                        } @else {
+                            (critics.join(", "))
+                        }
+                    }
                 }
             }
         }
@@ -267,6 +319,7 @@ fn folds(estimate: &Estimate) -> Markup {
 fn comparison(estimate: &Estimate) -> Markup {
     let methods = [
         ("this estimate", Some(estimate.mi.0)),
+        ("without the chain", estimate.chain.as_ref().map(|chain| chain.direct_nats.0)),
         ("lower bound from the same critics", estimate.separate_lower_bound().map(|mi| mi.0)),
         ("Gaussian copula", estimate.baselines.gaussian_copula_nats),
         ("KSG, nearest neighbours", estimate.baselines.ksg_nats),

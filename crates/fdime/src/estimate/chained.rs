@@ -102,25 +102,28 @@ const AUTOMATIC_BLOCKS: usize = 4;
 const MAX_CORRELATED_COLUMNS: usize = 1_000;
 const MAX_CORRELATED_ROWS: usize = 2_000;
 
-/// Returns the number of blocks to use after a direct estimate, or `None` for no chain.
-pub(super) fn blocks_for(
-    table: Table,
-    plan: &EstimatePlan,
-    direct: &Fitted,
-) -> Result<Option<usize>> {
+/// Checks that one side has enough columns for the blocks of the plan.
+pub(super) fn check(table: Table, plan: &EstimatePlan) -> Result<()> {
     let columns = table.x.len().max(table.y.len());
     match plan.chain {
-        ChainChoice::Off => Ok(None),
-        ChainChoice::Blocks(blocks) if blocks <= columns => Ok(Some(blocks)),
-        ChainChoice::Blocks(blocks) => {
+        ChainChoice::Blocks(blocks) if blocks > columns => {
             let expected = format!("neither x nor y has so many columns; at most {columns}");
             Err(invalid(Parameter::Chain, blocks, expected))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the number of blocks to use after a direct estimate, or `None` for no chain.
+pub(super) fn blocks_for(table: Table, plan: &EstimatePlan, direct: &Fitted) -> Option<usize> {
+    match plan.chain {
+        ChainChoice::Off => None,
+        ChainChoice::Blocks(blocks) => Some(blocks),
         ChainChoice::Auto => {
             let is_large = direct.mi() > DIRECT_SHARE * (table.rows as f64).ln();
             let is_limited = entropy_bound(table.x, table.y).is_some();
-            let blocks = columns.min(AUTOMATIC_BLOCKS);
-            Ok((is_large && !is_limited && blocks >= 2).then_some(blocks))
+            let blocks = table.x.len().max(table.y.len()).min(AUTOMATIC_BLOCKS);
+            (is_large && !is_limited && blocks >= 2).then_some(blocks)
         }
     }
 }
@@ -189,6 +192,8 @@ fn sum(signs: &[f64], fits: Vec<Fitted>, direct: &Fitted, chain: ChainFigures) -
         gap += if *sign > 0.0 { fit.gap } else { 0.0 };
         largest_term = largest_term.max(fit.mi());
     }
+    // What the chain finds and the direct estimate misses tells how much critics miss here.
+    gap += 0.5 * (super::mean(&pointwise) - direct.mi()).max(0.0);
     let folds = (0..direct.fit.folds.len()).map(|fold| sum_of_fold(signs, &fits, fold)).collect();
     let fit = CrossFit {
         pointwise,

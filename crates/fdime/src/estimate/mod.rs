@@ -115,6 +115,7 @@ pub fn estimate(
     plan.check(rows)?;
     let table = Table { x, y, rows };
     check_numbers(x, y, &plan.method)?;
+    chained::check(table, plan)?;
     if plan.method == Method::Ksg {
         return nearest_neighbours(table, plan, engine.threads(), progress);
     }
@@ -124,7 +125,7 @@ pub fn estimate(
     let tick = || check(progress);
     let mut serial = SerialDependence::of(x, y, tick)?;
     let direct = Fitted::direct(crossfit(table, plan, &serial, engine, progress)?, plan);
-    let fitted = match chained::blocks_for(table, plan, &direct)? {
+    let fitted = match chained::blocks_for(table, plan, &direct) {
         Some(blocks) => {
             let chained =
                 chained::chained(table, plan, blocks, &direct, &serial, engine, progress)?;

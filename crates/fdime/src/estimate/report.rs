@@ -186,7 +186,7 @@ impl EstimateReport<'_> {
     /// Returns what each block of a chain adds to the estimate.
     fn chain(&self, bits: bool) -> Option<Paragraph> {
         let ChainFigures { side, blocks, terms, .. } = self.estimate.chain.as_ref()?;
-        let value = |term: &TermFigures| amount(Nats(term.mi_nats), bits);
+        let value = |term: &TermFigures| amount(Nats(term.mi_nats.max(0.0)), bits);
         let added = |block: usize| -> String {
             let of_block = terms.iter().filter(|term| term.block == block + 1);
             let signed: Vec<String> = of_block
