@@ -124,7 +124,8 @@ mod tests {
         assert!(!check(claim, &measured(10.4, 9.0)).passed, "in either direction");
         assert!(check(claim, &measured(9.8, 10.1)).passed);
         assert!(!check(&better, &measured(9.8, 10.1)).passed, "the direct estimate is nearer");
-        let unfinished = [run(9.0).planned(2), run(9.8).chain(4)];
+        let diverged = Run::new("kl-dime").dim(20).planned(1);
+        let unfinished = [diverged, run(9.8).chain(4)];
         assert!(check(&better, &results(&unfinished)).passed, "the direct one diverged");
         assert!(!check(claim, &results(&[run(9.8).chain(4).planned(2)])).passed);
     }
