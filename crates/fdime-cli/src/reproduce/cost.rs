@@ -75,7 +75,7 @@ impl PendingJob {
         self.trainings.iter().map(|training| training.step_operations).sum()
     }
 
-    fn total_operations(&self) -> f64 {
+    pub fn total_operations(&self) -> f64 {
         self.step_operations() * self.job.steps() as f64
     }
 

@@ -138,13 +138,16 @@ struct TrainingObserver {
 }
 
 impl Observer for TrainingObserver {
-    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
-        let RunningJob { trainings, session, .. } = &*self.job;
-        session.bar.inc(trainings[self.index].1);
-        match session.is_interrupted() {
+    fn on_begin(&mut self) -> ControlFlow<()> {
+        match self.job.session.is_interrupted() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
+        self.job.session.bar.inc(self.job.trainings[self.index].1);
+        self.on_begin()
     }
 
     fn on_end(&mut self, outcome: &Outcome) {
@@ -194,8 +197,11 @@ impl Runner<'_> {
 
     fn start(&self, pending: &PendingJob, session: &Arc<Session>) -> Arc<RunningJob> {
         let device = match &pending.job {
+            // All terms of a chain run on the same device.
             Job::Staircase { plan, .. } => {
-                self.engine.device_of(plan).map_or_else(|_| String::new(), |d| d.to_string())
+                let first = pending.trainings.first().and_then(|training| training.term.clone());
+                let device = self.engine.device_of(&with_term(plan, first));
+                device.map_or_else(|_| String::new(), |device| device.to_string())
             }
             Job::Images { .. } => fdime::Device::Cpu.to_string(),
             Job::Time { .. } => machine(),
@@ -212,26 +218,27 @@ impl Runner<'_> {
     }
 
     fn run_staircases(&self, jobs: &[PendingJob], session: &Arc<Session>) -> Vec<String> {
-        let mut trainings: Vec<(f64, RunPlan, TrainingObserver)> = Vec::new();
-        let mut count = 0;
+        let mut staircases: Vec<(&PendingJob, &RunPlan)> = Vec::new();
         for pending in jobs {
-            let Job::Staircase { plan, .. } = &pending.job else { continue };
-            count += 1;
-            let job = self.start(pending, session);
-            for (index, training) in pending.trainings.iter().enumerate() {
-                let operations = training.step_operations * pending.job.steps() as f64;
-                let observer = TrainingObserver { job: Arc::clone(&job), index };
-                trainings.push((operations, with_term(plan, training.term.clone()), observer));
+            if let Job::Staircase { plan, .. } = &pending.job {
+                staircases.push((pending, plan));
             }
         }
-        if trainings.is_empty() {
+        if staircases.is_empty() {
             return Vec::new();
         }
-        session.bar.set_message(format!("{count} staircases"));
-        // The longest training first, so that no thread starts a long one when the others finish.
-        trainings.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
-        let (plans, observers): (Vec<RunPlan>, Vec<TrainingObserver>) =
-            trainings.into_iter().map(|(_, plan, observer)| (plan, observer)).unzip();
+        session.bar.set_message(format!("{} staircases", staircases.len()));
+        // The longest job first, so that no thread starts a long run when the others finish. The
+        // terms of a job are together, so that an interruption leaves few jobs unfinished.
+        staircases.sort_by(|(a, _), (b, _)| b.total_operations().total_cmp(&a.total_operations()));
+        let (mut plans, mut observers) = (Vec::new(), Vec::new());
+        for (pending, plan) in staircases {
+            let job = self.start(pending, session);
+            for (index, training) in pending.trainings.iter().enumerate() {
+                plans.push(with_term(plan, training.term.clone()));
+                observers.push(TrainingObserver { job: Arc::clone(&job), index });
+            }
+        }
         let observer = |index: usize| -> Box<dyn Observer> { Box::new(observers[index].clone()) };
         messages(self.engine.run(&plans, &observer))
     }
