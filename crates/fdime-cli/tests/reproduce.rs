@@ -84,6 +84,100 @@ fn own_recipes_run_once_and_resume_after_a_kill() {
     assert!(third.status.success() && text(&third.stderr).is_empty(), "{}", text(&third.stderr));
 }
 
+/// The staircases of [`RECIPE`], direct and with chains of two blocks, at one level of d / 2 nats.
+fn chained_recipe() -> String {
+    RECIPE
+        .replace("levels = \"1,2\"", "levels_per_dim = 0.5\nchains = [1, { columns = 1 }]")
+        .replace(
+            "learning_rate = 1e-3",
+            "learning_rate = 1e-3\nlearning_rate_schedule = \"warm-up-and-cosine\"",
+        )
+        .replace("figure = \"stairs\"", "figure = \"estimate-against-d\"")
+        .replace(
+            "{ kind = \"capped-at-ln-n\", estimators = [\"cpc\"], pairing = \"all-pairs\" }",
+            "{ kind = \"relative-error-below\", estimators = [\"gan-dime\"], chain = 2, \
+             limits = [{ scenario = \"gaussian\", dim = 2, below = 9 }] }",
+        )
+}
+
+#[test]
+fn a_chain_is_one_job_whose_terms_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("own.toml"), chained_recipe()).unwrap();
+    let first = reproduce(folder.path(), &["own.toml"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    // The 8 direct runs, and 6 with a chain because NJEE has none; a chain of 2 has 3 terms.
+    let message = text(&first.stderr);
+    assert!(
+        message.contains(&format!("14 runs, {} training steps", 20 * (8 + 6 * 3))),
+        "{message}"
+    );
+    let shown = text(&first.stdout);
+    assert!(shown.contains("the relative error of gan-dime, chain of 2, is below 900%"), "{shown}");
+    let log = at("results/runs.jsonl");
+    let entries: Vec<serde_json::Value> =
+        lines(&log).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(entries.len(), 14);
+    let (chained, direct): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|entry| entry["plan"]["chain"] == 2);
+    assert_eq!((chained.len(), direct.len()), (6, 8));
+    for entry in direct {
+        assert!(entry["plan"].get("chain").is_none() && entry["result"].get("terms").is_none());
+    }
+    for entry in chained {
+        let terms = entry["result"]["terms"].as_array().unwrap();
+        let named: Vec<(u64, bool)> = terms
+            .iter()
+            .map(|term| (term["block"].as_u64().unwrap(), term["with_x"].as_bool().unwrap()))
+            .collect();
+        assert_eq!(named, [(1, true), (2, true), (2, false)]);
+        let means: Vec<f64> = terms.iter().map(|term| term["mean"].as_f64().unwrap()).collect();
+        let level = &entry["result"]["levels"][0];
+        assert!((level["true_mi"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+        let sum = means[0] + means[1] - means[2];
+        assert!((level["mean"].as_f64().unwrap() - sum).abs() < 1e-9, "{entry}");
+    }
+    let figure = std::fs::read_to_string(at("results/own.svg")).unwrap();
+    assert!(figure.contains("chain of 2") && figure.contains("gaussian: gan-dime"));
+    let page = std::fs::read_to_string(at("results/report.md")).unwrap();
+    assert!(page.contains("| true MI | direct | chain of 2 |"), "{page}");
+    let numbers = lines(&at("results/own.csv"));
+    assert_eq!((numbers.len(), numbers[0].contains(",chain,")), (1 + 14, true));
+
+    // A job without its last entry is run again, with all its terms.
+    let whole = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, &whole[..whole.len() - 40]).unwrap();
+    let again = reproduce(folder.path(), &["own.toml"]);
+    assert!(text(&again.stderr).contains("already finished: 13"), "{}", text(&again.stderr));
+    assert_eq!(lines(&at("results/own.csv")), numbers);
+}
+
+#[test]
+fn impossible_chains_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |from: &str, to: &str| {
+        let recipe = chained_recipe();
+        assert!(recipe.contains(from), "{from}");
+        std::fs::write(folder.path().join("own.toml"), recipe.replace(from, to)).unwrap();
+        let output = reproduce(folder.path(), &["own.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{to}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let chains = "chains = [1, { columns = 1 }]";
+    assert!(refused(chains, "chains = [0]").contains("between 1 and 2 blocks"));
+    assert!(refused(chains, "chains = [3]").contains("between 1 and 2 blocks"));
+    assert!(refused(chains, "chains = [{ columns = 0 }]").contains("{ columns = 10 }"));
+    assert!(refused("warm-up-and-cosine", "warm-up").contains("warm-up-and-cosine"));
+    let levels = "either levels or levels_per_dim";
+    assert!(refused("levels_per_dim = 0.5", "").contains(levels));
+    assert!(
+        refused("levels_per_dim = 0.5", "levels_per_dim = 0.5\nlevels = \"1\"").contains(levels)
+    );
+    assert!(refused("levels_per_dim = 0.5", "levels_per_dim = -1.0").contains("levels"));
+    assert!(!folder.path().join("results").exists());
+}
+
 #[test]
 fn false_claims_and_missing_runs_end_in_failure() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
 //! The jobs that remain to be run, and an estimate of their duration.
 
 use super::image_sets::ImageSets;
-use super::jobs::{FinishedJobs, Job};
+use super::jobs::{FinishedJobs, Job, with_term};
 use fdime::parallel::run_jobs;
 use fdime::train::{Trainer, Training};
 use fdime::{
     BatchSource, CriticKind, CriticPlan, Device, Engine, Estimator, Level, RunPlan, ScenarioPlan,
-    counted,
+    Term, counted,
 };
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -23,19 +23,26 @@ const MAX_TRIED_OPERATIONS: f64 = 2e9;
 /// A job that remains to be run.
 pub struct PendingJob {
     pub job: Job,
+    /// The trainings: one for each term of a chain, otherwise one.
+    pub trainings: Vec<PendingTraining>,
+}
+
+/// A training of a job.
+pub struct PendingTraining {
+    pub term: Option<Term>,
     /// The number of floating-point operations of a training step.
     pub step_operations: f64,
     /// The network and the sizes of a batch: steps of the same shape take the same time.
     shape: String,
 }
 
-impl PendingJob {
-    fn new(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<Self> {
+impl PendingTraining {
+    fn new(job: &Job, term: Option<Term>, known: &mut HashMap<String, f64>) -> fdime::Result<Self> {
         let (training, dims) = match job {
             Job::Staircase { plan, .. } | Job::Time { plan, .. } => {
-                (&plan.training, plan.staircase()?.dims())
+                (&plan.training, with_term(plan, term.clone()).staircase()?.dims())
             }
-            Job::Images { plan, .. } => (&plan.training, plan.dims()),
+            Job::Images { plan, .. } => (&plan.training, plan.dims(term.as_ref())?),
         };
         let network = match training.learner.critic() {
             Some(learner) => format!("{:?} {}", learner.critic, learner.pairing),
@@ -47,11 +54,37 @@ impl PendingJob {
             None => Trainer::new(training, dims, 1)?.operations(),
         };
         known.insert(shape.clone(), step_operations);
-        Ok(PendingJob { job: job.clone(), step_operations, shape })
+        Ok(PendingTraining { term, step_operations, shape })
+    }
+}
+
+impl PendingJob {
+    fn new(job: &Job, known: &mut HashMap<String, f64>) -> fdime::Result<Self> {
+        let trainings = job.terms().into_iter().map(|term| PendingTraining::new(job, term, known));
+        let trainings = trainings.collect::<fdime::Result<_>>()?;
+        Ok(PendingJob { job: job.clone(), trainings })
+    }
+
+    /// Returns the number of steps of all trainings.
+    fn steps(&self) -> usize {
+        self.job.steps() * self.trainings.len()
+    }
+
+    /// Returns the number of operations of one step of each training.
+    fn step_operations(&self) -> f64 {
+        self.trainings.iter().map(|training| training.step_operations).sum()
     }
 
     pub fn total_operations(&self) -> f64 {
-        self.step_operations * self.job.steps() as f64
+        self.step_operations() * self.job.steps() as f64
+    }
+
+    /// Returns the training with the most operations.
+    fn largest(&self) -> &PendingTraining {
+        let by_operations = |a: &&PendingTraining, b: &&PendingTraining| {
+            a.step_operations.total_cmp(&b.step_operations)
+        };
+        self.trainings.iter().max_by(by_operations).expect("every job has a training")
     }
 
     /// Returns the distinct jobs that have no result, and the number of those that have one.
@@ -93,36 +126,43 @@ impl Cost {
         let (mut seconds, mut gpu_shapes) = (0.0, Vec::new());
         for pending in jobs {
             let steps = pending.job.steps();
+            let largest = pending.largest();
+            // The terms of a chain differ in the number of inputs only, so one of them is tried out.
+            let trained = steps as f64 * pending.step_operations() / largest.step_operations;
             match &pending.job {
-                Job::Staircase { plan, .. } if engine.device_of(plan)? != Device::Cpu => {
+                Job::Staircase { plan, .. } => {
+                    let plan = with_term(plan, largest.term.clone());
+                    if engine.device_of(&plan)? == Device::Cpu {
+                        let source = plan.staircase()?;
+                        seconds += trained * clock.step(largest, &plan.training, &source)?;
+                        continue;
+                    }
                     seconds += pending.total_operations() / GPU_SPEED;
-                    // Runs of the same shape train together.
-                    if !gpu_shapes.contains(&(&pending.shape, steps)) {
-                        gpu_shapes.push((&pending.shape, steps));
+                    // Runs of the same shape train together, and so do the terms of a chain.
+                    let shape = (&largest.shape, pending.trainings.len(), steps);
+                    if !gpu_shapes.contains(&shape) {
+                        gpu_shapes.push(shape);
                         seconds += GPU_STEP_SECONDS * steps as f64;
                     }
-                }
-                Job::Staircase { plan, .. } => {
-                    let source = plan.staircase()?;
-                    seconds += steps as f64 * clock.step(pending, &plan.training, &source)?;
                 }
                 Job::Images { plan, .. } => {
                     // Jobs whose images are missing are not run.
                     if let Some(images) = images.get(&plan.images) {
-                        let source = plan.source(images);
-                        seconds += steps as f64 * clock.step(pending, &plan.training, &source)?;
+                        let pairs = plan.pairs(images);
+                        let source = plan.source(&pairs, largest.term.as_ref())?;
+                        seconds += trained * clock.step(largest, &plan.training, &*source)?;
                     }
                 }
                 // A warm-up step, and at least three measured ones.
                 Job::Time { seconds: requested, .. } => {
-                    let step = pending.step_operations / clock.speed()?;
+                    let step = largest.step_operations / clock.speed()?;
                     seconds += requested.max(3.0 * step) + step;
                 }
             }
         }
         Ok(Cost {
             runs: jobs.len(),
-            steps: jobs.iter().map(|pending| pending.job.steps()).sum(),
+            steps: jobs.iter().map(PendingJob::steps).sum(),
             operations: jobs.iter().map(PendingJob::total_operations).sum(),
             seconds,
         })
@@ -172,7 +212,7 @@ impl Clock {
     /// Returns the seconds that a step adds to the time of many runs, each on one thread.
     fn step(
         &mut self,
-        pending: &PendingJob,
+        pending: &PendingTraining,
         training: &Training,
         source: &dyn BatchSource,
     ) -> fdime::Result<f64> {
@@ -233,7 +273,7 @@ fn step_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fdime::CpuEngine;
+    use fdime::{Chain, CpuEngine};
 
     fn plan(batch: usize, iterations: usize) -> RunPlan {
         let critic = CriticPlan::new(CriticKind::Deranged, &[8, 8]);
@@ -247,7 +287,7 @@ mod tests {
 
     #[test]
     fn jobs_of_several_recipes_count_once_and_in_proportion_to_their_steps() {
-        let job = |iterations| Job::Staircase { plan: plan(8, iterations), last: 5 };
+        let job = |iterations| Job::Staircase { plan: plan(8, iterations), last: 5, chain: None };
         let (one, two) = (job(1000), job(2000));
         let none = FinishedJobs::default();
         let (pending, finished) = PendingJob::find([&one, &two, &one], &none).unwrap();
@@ -256,6 +296,20 @@ mod tests {
         assert_eq!((cost.runs, cost.steps), (2, 3000));
         // A step of this size takes microseconds, not the milliseconds of a typical one.
         assert!(cost.seconds > 0.0 && cost.seconds < 30.0, "{}", cost.seconds);
+    }
+
+    #[test]
+    fn every_term_of_a_chain_counts() {
+        let job = |chain| Job::Staircase { plan: plan(8, 1000), last: 5, chain };
+        let (direct, chained) = (job(None), job(Some(Chain::Equal(2))));
+        let (pending, _) = PendingJob::find([&direct, &chained], &FinishedJobs::default()).unwrap();
+        // I(X; Y_1), I(X, Y_1; Y_2) and I(Y_1; Y_2), of which the second has all columns.
+        assert_eq!(pending[1].trainings.len(), 3);
+        assert_eq!(pending[1].largest().step_operations, pending[0].step_operations());
+        assert_eq!(pending[1].largest().term, Chain::Equal(2).terms().into_iter().nth(1));
+        let cost = Cost::estimate(&pending, &CpuEngine::new(1), &ImageSets::new()).unwrap();
+        assert_eq!((cost.runs, cost.steps), (2, 4000));
+        assert!(cost.operations > 3.0 * pending[0].total_operations());
     }
 
     #[test]

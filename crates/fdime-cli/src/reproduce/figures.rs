@@ -4,7 +4,8 @@ use super::claims::lemma_variance;
 use super::paper::{Cell, Statistic};
 use super::recipe::{Figure, Recipe};
 use super::results::{
-    LevelResult, Measured, ROUNDING, Ratios, Results, StaircaseResult, TimeResult, label,
+    LevelResult, Measured, ROUNDING, Ratios, Results, StaircaseResult, TimeResult, chain_name,
+    label,
 };
 use crate::report::chart::{Chart, Panel, Point, Series, Shape};
 use crate::report::staircase::{self, Line};
@@ -28,6 +29,7 @@ pub fn draw(recipe: &Recipe, results: &Results, cells: &[Cell]) -> Option<String
             [Against::N, Against::D].into_iter().filter_map(|axis| time(results, axis)).collect()
         }
         Figure::Consistency => consistency(results),
+        Figure::EstimateAgainstD => estimate_against_d(results),
         Figure::Grades => Vec::new(),
     };
     let title = recipe.title.clone();
@@ -41,7 +43,7 @@ impl Point {
 }
 
 /// Returns the distinct values in the order of their first occurrence.
-fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in values {
         if !distinct.contains(&value) {
@@ -96,7 +98,7 @@ fn bars(results: &Results, cells: &[Cell], statistics: &[Statistic]) -> Vec<Pane
             paper: paper_value(cells, staircase, statistic, level.true_mi),
             ..Point::measured(level.true_mi, level.statistic(statistic))
         });
-        let name = staircase.estimator().to_string();
+        let name = staircase.name();
         Series { name, points: points.collect(), theory: false }
     };
     let panel = |statistic: &Statistic| Panel {
@@ -121,6 +123,7 @@ fn paper_value(
         .iter()
         .find(|cell| {
             cell.estimator == staircase.estimator()
+                && staircase.chain.is_none()
                 && cell.dim == staircase.plan.scenario.dim
                 && cell.batch == staircase.plan.training.batch
                 && cell.statistic == statistic
@@ -224,20 +227,63 @@ fn time(results: &Results, against: Against) -> Option<Panel> {
     })
 }
 
-/// Returns the view whose ratio a recipe reports: the last one that is not of a single image.
-pub fn consistency_view(results: &Results) -> View {
-    let mut views = results.images.iter().map(|result| result.plan.view);
-    views.rfind(|view| *view != View::Single).unwrap_or(View::Single)
+/// Returns a panel for each scenario and estimator: the estimate at the last level, as a multiple of
+/// the true MI, against d; direct and chained estimates are lines.
+fn estimate_against_d(results: &Results) -> Vec<Panel> {
+    type Of = (String, String);
+    let of = |s: &StaircaseResult| -> Of {
+        (s.plan.scenario.name.to_string(), s.estimator().to_string())
+    };
+    let dims: Vec<f64> = results.staircases.iter().map(|s| s.plan.scenario.dim as f64).collect();
+    let (low, high) = crate::plot::finite_range(dims.iter().copied());
+    let panel = |(scenario, estimator): Of| {
+        let shown =
+            || results.staircases.iter().filter(|s| of(s) == (scenario.clone(), estimator.clone()));
+        let measured = |name: String| {
+            let points = shown().filter(|s| chain_name(s.chain) == name).filter_map(|s| {
+                let ratio = s.levels.last()?.ratio()?;
+                Some(Point::measured(s.plan.scenario.dim as f64, ratio))
+            });
+            Series::measured(name.clone(), points.collect())
+        };
+        let mut series: Vec<Series> =
+            distinct(shown().map(|s| chain_name(s.chain))).into_iter().map(measured).collect();
+        let points = vec![Point::new(low, 1.0), Point::new(high, 1.0)];
+        series.push(Series { name: "true MI".into(), points, theory: true });
+        Panel {
+            title: format!("{scenario}: {estimator}"),
+            x_name: "dimension d".into(),
+            y_name: "estimate / true MI".into(),
+            logarithmic: (true, false),
+            include: vec![0.0, 1.1],
+            shape: Shape::Lines,
+            series,
+        }
+    };
+    distinct(results.staircases.iter().map(of)).into_iter().map(panel).collect()
 }
 
-/// Returns a panel for each data set: ratios against the visible rows.
+/// Returns the views whose ratios a recipe reports. A recipe about one test reports its ratio only,
+/// not that of the single images that it divides by; a recipe about several reports all.
+pub fn consistency_views(results: &Results) -> Vec<View> {
+    let views = distinct(results.images.iter().map(|result| result.plan.view));
+    match views.iter().filter(|view| **view != View::Single).count() {
+        1 => views.into_iter().filter(|view| *view != View::Single).collect(),
+        _ => views,
+    }
+}
+
+/// Returns a panel for each view and data set: ratios against the visible rows.
 fn consistency(results: &Results) -> Vec<Panel> {
-    let view = consistency_view(results);
+    consistency_views(results).into_iter().flat_map(|view| consistency_of(results, view)).collect()
+}
+
+fn consistency_of(results: &Results, view: View) -> Vec<Panel> {
     let ratios = results.ratios(view);
-    let (include, ideal, y_name) = match view {
-        View::Single => (vec![0.0, 1.0], None, "I(X;Y) / I(X;X)"),
-        View::Processed => (vec![0.8, 1.2], Some(1.0), "I([X,X];[Y,h(Y)]) / I(X;Y)"),
-        View::Pair => (vec![1.0, 2.1], Some(2.0), "I([X,X'];[Y,Y']) / I(X;Y)"),
+    let (include, ideal) = match view {
+        View::Single => (vec![0.0, 1.0], None),
+        View::Processed => (vec![0.8, 1.2], Some(1.0)),
+        View::Pair => (vec![1.0, 2.1], Some(2.0)),
     };
     let measured = |ratios: &Ratios| {
         let points = ratios.by_rows.iter().map(|(rows, r)| Point::measured(*rows as f64, *r));
@@ -255,7 +301,7 @@ fn consistency(results: &Results) -> Vec<Panel> {
         Panel {
             title: images.to_string(),
             x_name: "visible rows t".into(),
-            y_name: y_name.into(),
+            y_name: view.ratio().into(),
             logarithmic: (false, false),
             include: include.clone(),
             shape: Shape::Lines,

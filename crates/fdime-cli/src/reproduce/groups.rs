@@ -1,12 +1,13 @@
 //! Groups of jobs: lists of parameters, all combinations of which are run.
 
+use super::block_rule::BlockRule;
 use super::jobs::Job;
 use crate::failure::Failure;
 use crate::reproduce::consistency::{ConsistencyPlan, View};
-use fdime::train::{CriticLearner, Training};
+use fdime::train::{CriticLearner, LearningRateSchedule, Training};
 use fdime::{
-    Activation, AdamPlan, AnyEstimator, CriticKind, CriticPlan, LearnerPlan, Pairing, RunPlan,
-    ScenarioPlan, Schedule, parse_levels,
+    Activation, AdamPlan, AnyEstimator, CriticKind, CriticPlan, LearnerPlan, Level, Pairing,
+    RunPlan, ScenarioPlan, Schedule, parse_levels,
 };
 use serde::Deserialize;
 
@@ -25,11 +26,19 @@ pub struct StaircaseGroup {
     pairings: Vec<Pairing>,
     hidden: Vec<usize>,
     activation: Activation,
-    levels: String,
+    /// The levels; missing if `levels_per_dim` is given.
+    levels: Option<String>,
+    /// A single level for each d, whose mutual information is this many nats times d.
+    levels_per_dim: Option<f64>,
     iterations: usize,
     /// The number of iterations at the end of each level that are summarised.
     last: usize,
     learning_rate: f64,
+    #[serde(default)]
+    learning_rate_schedule: LearningRateSchedule,
+    /// The blocks of chained estimates.
+    #[serde(default = "direct")]
+    chains: Vec<BlockRule>,
     seeds: Vec<u64>,
 }
 
@@ -55,6 +64,11 @@ pub struct ImageGroup {
     /// The number of iterations at the end that are summarised.
     last: usize,
     learning_rate: f64,
+    #[serde(default)]
+    learning_rate_schedule: LearningRateSchedule,
+    /// Whether the two images of y are the blocks of a chain.
+    #[serde(default)]
+    chain: bool,
     seeds: Vec<u64>,
 }
 
@@ -81,6 +95,10 @@ pub struct TimeGroup {
 
 fn one() -> usize {
     1
+}
+
+fn direct() -> Vec<BlockRule> {
+    vec![BlockRule::DIRECT]
 }
 
 fn estimators_by_name<'de, D: serde::Deserializer<'de>>(
@@ -120,7 +138,7 @@ fn learners(
     learners
 }
 
-/// Returns the training of a learner with the paper's other settings.
+/// Returns the training of a learner with the paper's other settings and a constant learning rate.
 fn training(learner: LearnerPlan, batch: usize, learning_rate: f64, seed: u64) -> Training {
     let optimizer = AdamPlan { learning_rate, ..AdamPlan::default() };
     Training { batch, optimizer, seed, ..Training::new(learner) }
@@ -128,7 +146,6 @@ fn training(learner: LearnerPlan, batch: usize, learning_rate: f64, seed: u64) -
 
 impl StaircaseGroup {
     pub fn jobs(&self) -> Result<Vec<Job>, Failure> {
-        let levels = parse_levels(&self.levels)?;
         let learners = learners(
             &self.estimators,
             &self.critics,
@@ -140,24 +157,38 @@ impl StaircaseGroup {
         for scenario in &self.scenarios {
             for &dim in &self.dims {
                 let scenario = ScenarioPlan::new(scenario, dim)?;
+                let schedule = Schedule { levels: self.levels(dim)?, iterations: self.iterations };
                 for &batch in &self.batches {
                     for learner in &learners {
-                        let plan = |&seed: &u64| RunPlan {
-                            scenario: scenario.clone(),
-                            training: training(learner.clone(), batch, self.learning_rate, seed),
-                            schedule: Schedule {
-                                levels: levels.clone(),
-                                iterations: self.iterations,
-                            },
-                            term: None,
-                        };
-                        let plans = self.seeds.iter().map(plan);
-                        jobs.extend(plans.map(|plan| Job::Staircase { plan, last: self.last }));
+                        for &rule in &self.chains {
+                            for &seed in &self.seeds {
+                                let training = Training {
+                                    learning_rate_schedule: self.learning_rate_schedule,
+                                    ..training(learner.clone(), batch, self.learning_rate, seed)
+                                };
+                                let (scenario, schedule) = (scenario.clone(), schedule.clone());
+                                let plan = RunPlan { scenario, training, schedule, term: None };
+                                let chain = rule.chain(&plan)?;
+                                // NJEE, which has no critic, has no chain.
+                                if chain.is_none() || learner.critic().is_some() {
+                                    jobs.push(Job::Staircase { plan, last: self.last, chain });
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
         Ok(jobs)
+    }
+
+    /// Returns the levels for d = `dim`.
+    fn levels(&self, dim: usize) -> Result<Vec<Level>, Failure> {
+        match (&self.levels, self.levels_per_dim) {
+            (Some(levels), None) => Ok(parse_levels(levels)?),
+            (None, Some(nats)) => Ok(vec![Level::Mi(nats * dim as f64)]),
+            _ => Err(Failure::Usage("a staircase has either levels or levels_per_dim".into())),
+        }
     }
 }
 
@@ -181,13 +212,12 @@ impl ImageGroup {
                             images: images.clone(),
                             view,
                             rows,
-                            training: training(
-                                learner.clone(),
-                                self.batch,
-                                self.learning_rate,
-                                seed,
-                            ),
+                            training: Training {
+                                learning_rate_schedule: self.learning_rate_schedule,
+                                ..training(learner.clone(), self.batch, self.learning_rate, seed)
+                            },
                             iterations: self.iterations,
+                            chain: self.chain,
                         };
                         let plans = self.seeds.iter().map(plan);
                         jobs.extend(plans.map(|plan| Job::Images { plan, last: self.last }));

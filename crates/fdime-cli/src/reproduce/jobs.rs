@@ -3,7 +3,7 @@
 use super::consistency::ConsistencyPlan;
 use crate::report::staircase::Curve;
 use fdime::train::{LoggedRun, RunLog, Runs};
-use fdime::{Ending, LevelSummary, Nats, Parameter, RunPlan};
+use fdime::{BatchSource, Chain, Ending, LevelSummary, Nats, Parameter, RunPlan, Term};
 use serde::{Deserialize, Serialize};
 
 /// A unit of work that is run once, even if several recipes need it.
@@ -11,7 +11,13 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Job {
     /// A staircase; the last iterations of each level are summarised.
-    Staircase { plan: RunPlan, last: usize },
+    Staircase {
+        plan: RunPlan,
+        last: usize,
+        /// The blocks of y of a chained estimate; `None` for a direct one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chain: Option<Chain>,
+    },
     /// An estimate on images: the mean of the last iterations.
     Images { plan: ConsistencyPlan, last: usize },
     /// The time of a training step, measured for this many seconds.
@@ -22,9 +28,31 @@ pub enum Job {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Measurement {
-    Staircase { date: String, ending: Ending, levels: Vec<LevelMeasure>, curve: Curve },
-    Images { date: String, mean: f64, variance: f64, steps: usize },
-    Time { date: String, median_ms: f64, fastest_ms: f64, steps: usize, threads: usize },
+    Staircase {
+        date: String,
+        ending: Ending,
+        levels: Vec<LevelMeasure>,
+        curve: Curve,
+        /// The terms of a chain at the last level that was finished.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        terms: Vec<TermMeasure>,
+    },
+    Images {
+        date: String,
+        mean: f64,
+        variance: f64,
+        steps: usize,
+        /// The terms of a chain.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        terms: Vec<TermMeasure>,
+    },
+    Time {
+        date: String,
+        median_ms: f64,
+        fastest_ms: f64,
+        steps: usize,
+        threads: usize,
+    },
 }
 
 impl Measurement {
@@ -53,6 +81,16 @@ impl LevelMeasure {
     }
 }
 
+/// The mean of a term of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TermMeasure {
+    /// The block, counted from 1 as in formulas.
+    pub block: usize,
+    /// Whether X is beside the earlier blocks.
+    pub with_x: bool,
+    pub mean: f64,
+}
+
 /// The finished jobs of all recipes.
 pub type FinishedJobs = Runs<Job, Measurement>;
 /// The file of finished jobs, held by the process that runs jobs.
@@ -63,9 +101,15 @@ impl Job {
     /// Checks that the job can run.
     pub fn check(&self) -> fdime::Result<()> {
         match self {
-            Job::Staircase { plan, last } => {
-                plan.check()?;
-                plan.check_memory()?;
+            Job::Staircase { plan, last, chain } => {
+                if let Some(chain) = chain {
+                    chain.blocks(plan.staircase()?.dims().1)?;
+                }
+                for term in self.terms() {
+                    let plan = with_term(plan, term);
+                    plan.check()?;
+                    plan.check_memory()?;
+                }
                 check_last(*last, plan.schedule.iterations)
             }
             Job::Time { plan, seconds } => {
@@ -90,7 +134,21 @@ impl Job {
         }
     }
 
-    /// Returns the number of training steps, or 0 where a time limit ends the job.
+    /// Returns the terms, each of which is a training; a job without a chain has one, which is
+    /// `None`.
+    pub fn terms(&self) -> Vec<Option<Term>> {
+        let chain = match self {
+            Job::Staircase { chain, .. } => chain.clone(),
+            Job::Images { plan, .. } => plan.blocks(),
+            Job::Time { .. } => None,
+        };
+        match chain {
+            Some(chain) => chain.terms().into_iter().map(Some).collect(),
+            None => vec![None],
+        }
+    }
+
+    /// Returns the number of steps of each training, or 0 where a time limit ends the job.
     pub fn steps(&self) -> usize {
         match self {
             Job::Staircase { plan, .. } => plan.schedule.total(),
@@ -98,6 +156,11 @@ impl Job {
             Job::Time { .. } => 0,
         }
     }
+}
+
+/// Returns the plan of a term.
+pub fn with_term(plan: &RunPlan, term: Option<Term>) -> RunPlan {
+    RunPlan { term, ..plan.clone() }
 }
 
 fn check_last(last: usize, iterations: usize) -> fdime::Result<()> {

@@ -1,5 +1,6 @@
 //! The paper's experiments: recipes, their jobs and results, and reports about them.
 
+mod block_rule;
 pub mod claims;
 mod consistency;
 pub mod cost;

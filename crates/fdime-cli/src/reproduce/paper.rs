@@ -67,6 +67,7 @@ impl Cell {
     pub fn measured_level<'a>(&self, results: &'a Results) -> Option<&'a LevelResult> {
         let same = |staircase: &&StaircaseResult| {
             self.has_setting_of(staircase)
+                && staircase.chain.is_none()
                 && staircase.plan.scenario.name.to_string() == self.scenario
         };
         results.staircases.iter().find(same)?.at(self.true_mi)

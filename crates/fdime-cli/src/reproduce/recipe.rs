@@ -17,7 +17,7 @@ macro_rules! recipe {
 }
 
 /// The built-in recipes, in the order of the report.
-const RECIPES: [(&str, &str); 21] = [
+const RECIPES: [(&str, &str); 23] = [
     recipe!("derangement"),
     recipe!("stairs-d5-n64"),
     recipe!("stairs-d20-n64"),
@@ -39,6 +39,8 @@ const RECIPES: [(&str, &str); 21] = [
     recipe!("consistency-baseline"),
     recipe!("consistency-processing"),
     recipe!("consistency-additivity"),
+    recipe!("chain-gaussian"),
+    recipe!("chain-consistency"),
 ];
 
 /// The jobs of an experiment, its figure and its claims.
@@ -88,6 +90,8 @@ pub enum Figure {
     Time,
     /// Ratios of estimates on images, which are known for consistent estimators.
     Consistency,
+    /// Estimates divided by the true MI against d, direct and chained.
+    EstimateAgainstD,
     /// A table of grades instead of a figure.
     Grades,
 }

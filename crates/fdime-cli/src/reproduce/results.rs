@@ -1,11 +1,11 @@
 //! The results of a recipe's jobs, combined over seeds.
 
-use super::jobs::{FinishedJobs, Job, LevelMeasure, LoggedJob, Measurement};
+use super::jobs::{FinishedJobs, Job, LevelMeasure, LoggedJob, Measurement, TermMeasure};
 use super::paper::Statistic;
 use crate::report::staircase::Curve;
 use crate::reproduce::consistency::{ConsistencyPlan, View};
 use fdime::train::Training;
-use fdime::{CriticKind, CriticPlan, LevelSummary, Pairing, RunPlan, RunsSummary};
+use fdime::{Chain, CriticKind, CriticPlan, LevelSummary, Pairing, RunPlan, RunsSummary};
 
 /// The tolerance for comparing levels: they are computed from correlations, so 2 may be
 /// 1.9999999999999998.
@@ -29,6 +29,8 @@ pub struct Results<'a> {
 /// Staircases that differ only in their seed.
 pub struct StaircaseResult<'a> {
     pub plan: &'a RunPlan,
+    /// The blocks of y of a chained estimate; `None` for a direct one.
+    pub chain: Option<&'a Chain>,
     /// The number of iterations at the end of each level that are summarised.
     pub last: usize,
     pub runs: Vec<StaircaseRun<'a>>,
@@ -97,6 +99,15 @@ impl LevelResult {
         })
     }
 
+    /// Returns mean / true MI; `None` if the true MI is 0.
+    pub fn ratio(&self) -> Option<Measured> {
+        let Measured { value, spread } = self.mean;
+        (self.true_mi > 0.0).then(|| Measured {
+            value: value / self.true_mi,
+            spread: spread.map(|spread| spread / self.true_mi),
+        })
+    }
+
     pub fn statistic(&self, statistic: Statistic) -> Measured {
         match statistic {
             Statistic::Bias => self.bias,
@@ -111,9 +122,14 @@ impl StaircaseResult<'_> {
         self.plan.training.learner.estimator_name()
     }
 
+    /// Returns the estimator, followed by the chain if there is one.
+    pub fn name(&self) -> String {
+        with_chain(self.estimator().into(), self.chain)
+    }
+
     /// Returns the label that distinguishes staircases of the same estimator.
     pub fn label(&self) -> String {
-        label(self.plan)
+        with_chain(label(self.plan), self.chain)
     }
 
     /// Returns the level with this true MI, or `None` if no run finished it.
@@ -138,6 +154,7 @@ impl StaircaseResult<'_> {
         self.plan.scenario == other.plan.scenario
             && self.plan.training.batch == other.plan.training.batch
             && self.critic() == other.critic()
+            && self.chain == other.chain
     }
 
     fn summarise(&mut self) {
@@ -148,6 +165,19 @@ impl StaircaseResult<'_> {
         };
         self.levels =
             (0..levels).filter_map(|index| LevelResult::over_runs(&finished(index))).collect();
+    }
+}
+
+/// Returns the name of a chain, or that of an estimate without one.
+pub fn chain_name(chain: Option<&Chain>) -> String {
+    chain.map_or("direct".into(), |chain| format!("chain of {}", chain.len()))
+}
+
+/// Returns the text, followed by the chain if there is one.
+fn with_chain(text: String, chain: Option<&Chain>) -> String {
+    match chain {
+        Some(_) => format!("{text}, {}", chain_name(chain)),
+        None => text,
     }
 }
 
@@ -174,6 +204,8 @@ pub struct ImageRun<'a> {
     pub seed: u64,
     pub mean: f64,
     pub variance: f64,
+    /// The terms of a chain.
+    pub terms: &'a [TermMeasure],
     pub logged: &'a LoggedJob,
 }
 
@@ -228,15 +260,21 @@ impl<'a> Results<'a> {
 
     fn add(&mut self, job: &'a Job, logged: &'a LoggedJob) {
         match (job, &logged.result) {
-            (Job::Staircase { plan, last }, Measurement::Staircase { levels, curve, .. }) => {
+            (
+                Job::Staircase { plan, last, chain },
+                Measurement::Staircase { levels, curve, .. },
+            ) => {
+                let chain = chain.as_ref();
                 let same = |known: &StaircaseResult| {
-                    *plan
-                        == RunPlan {
-                            training: with_seed(&known.plan.training, plan.training.seed),
-                            ..known.plan.clone()
-                        }
+                    known.chain == chain
+                        && *plan
+                            == RunPlan {
+                                training: with_seed(&known.plan.training, plan.training.seed),
+                                ..known.plan.clone()
+                            }
                 };
-                let new = || StaircaseResult { plan, last: *last, runs: vec![], levels: vec![] };
+                let new =
+                    || StaircaseResult { plan, chain, last: *last, runs: vec![], levels: vec![] };
                 let run = StaircaseRun { seed: plan.training.seed, logged, levels, curve };
                 find_or_push(&mut self.staircases, same, new).runs.push(run);
             }
@@ -246,7 +284,7 @@ impl<'a> Results<'a> {
             {
                 self.diverged += 1;
             }
-            (Job::Images { plan, last }, &Measurement::Images { mean, variance, .. }) => {
+            (Job::Images { plan, last }, Measurement::Images { mean, variance, terms, .. }) => {
                 let same = |known: &ImageResult| {
                     *plan
                         == ConsistencyPlan {
@@ -255,7 +293,13 @@ impl<'a> Results<'a> {
                         }
                 };
                 let new = || ImageResult { plan, last: *last, runs: vec![] };
-                let run = ImageRun { seed: plan.training.seed, mean, variance, logged };
+                let run = ImageRun {
+                    seed: plan.training.seed,
+                    mean: *mean,
+                    variance: *variance,
+                    terms,
+                    logged,
+                };
                 find_or_push(&mut self.images, same, new).runs.push(run);
             }
             (
@@ -289,8 +333,8 @@ impl<'a> Results<'a> {
     }
 
     /// Returns the ratios of a consistency test for each set of images, estimator and number of
-    /// visible rows. Estimates of `view` are divided by those of the single image; estimates of the
-    /// single image are divided by those of the single image with all rows visible.
+    /// visible rows. Estimates of `view`, chained or not, are divided by direct ones of the single
+    /// image; estimates of the single image are divided by those of the single image with all rows visible.
     pub fn ratios(&self, view: View) -> Vec<Ratios> {
         let mut all: Vec<Ratios> = Vec::new();
         for result in self.images.iter().filter(|result| result.plan.view == view) {
@@ -301,11 +345,13 @@ impl<'a> Results<'a> {
                 known.images == *images
                     && known.estimator == result.estimator()
                     && known.parts == parts
+                    && known.chain == result.plan.blocks()
             };
             let new = || Ratios {
                 images: images.clone(),
                 estimator: result.estimator().into(),
                 parts,
+                chain: result.plan.blocks(),
                 by_rows: vec![],
             };
             let entry = (result.plan.rows, Measured::mean(&ratios));
@@ -320,6 +366,7 @@ impl<'a> Results<'a> {
         let mut reference = ConsistencyPlan {
             view: View::Single,
             rows: if plan.view == View::Single { plan.side() } else { plan.rows },
+            chain: false,
             ..plan.clone()
         };
         if let Some(learner) = reference.training.learner.critic_mut() {
@@ -353,15 +400,18 @@ pub struct Ratios {
     pub estimator: String,
     /// The number of parts of a pair that the critic scored one by one.
     pub parts: usize,
+    /// The blocks of y of chained estimates; `None` for direct ones.
+    pub chain: Option<Chain>,
     pub by_rows: Vec<(usize, Measured)>,
 }
 
 impl Ratios {
     pub fn name(&self) -> String {
-        match self.parts {
+        let name = match self.parts {
             1 => self.estimator.clone(),
             _ => format!("{}, image by image", self.estimator),
-        }
+        };
+        with_chain(name, self.chain.as_ref())
     }
 }
 

@@ -1,13 +1,14 @@
 //! Runs jobs and appends their measurements to the log.
 
-use super::cost::PendingJob;
+use super::consistency::ConsistencyPlan;
+use super::cost::{PendingJob, PendingTraining};
 use super::images::Images;
-use super::jobs::{Job, LevelMeasure, Log, Measurement, machine};
+use super::jobs::{Job, LevelMeasure, Log, Measurement, TermMeasure, machine, with_term};
 use crate::commands::{interrupt_flag, progress_bar};
 use crate::failure::Failure;
 use crate::report::staircase::Curve;
 use fdime::train::{Outcome, Trainer};
-use fdime::{BatchSource, Ending, Engine, Observer, RunPlan, StepRecord, Task, Trace};
+use fdime::{BatchSource, Ending, Engine, Observer, RunPlan, StepRecord, Task, Term, Trace};
 use indicatif::ProgressBar;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -44,78 +45,137 @@ impl Session {
     }
 }
 
-/// Shows the progress of a job and keeps its measurement.
-struct JobObserver {
+/// A job of which some trainings have ended.
+struct RunningJob {
     job: Job,
     device: String,
-    /// Units of the progress bar per step.
-    weight: u64,
+    /// The term of each training, and the units of the progress bar of one of its steps.
+    trainings: Vec<(Option<Term>, u64)>,
+    /// The traces of the trainings that have ended.
+    traces: Mutex<Vec<Option<Trace>>>,
     session: Arc<Session>,
 }
 
-impl JobObserver {
+impl RunningJob {
+    /// Keeps the trace of a training; that of the last one completes the job.
+    fn end_training(&self, index: usize, trace: Trace) {
+        let mut traces = self.traces.lock().unwrap_or_else(|error| error.into_inner());
+        traces[index] = Some(trace);
+        if traces.iter().all(Option::is_some) {
+            let traces: Vec<Trace> = traces.iter_mut().filter_map(Option::take).collect();
+            if let Some(measurement) = self.measurement(&traces) {
+                self.keep(measurement);
+            }
+        }
+    }
+
     fn keep(&self, measurement: Measurement) {
         let mut log = self.session.log.lock().unwrap_or_else(|error| error.into_inner());
         if let Err(error) = log.jobs.append(self.job.clone(), &self.device, measurement) {
             log.error.get_or_insert(error);
         }
     }
+
+    /// Returns the measurement of the sum of the trainings, each with the sign of its term; `None`
+    /// for times, which are not those of whole trainings.
+    fn measurement(&self, traces: &[Trace]) -> Option<Measurement> {
+        let terms = || self.trainings.iter().map(|(term, _)| term.as_ref()).zip(traces);
+        let signed: Vec<(f64, &Trace)> =
+            terms().map(|(term, trace)| (term.map_or(1.0, Term::sign), trace)).collect();
+        let sum = Trace::sum(&signed);
+        let term_measures = |end: usize, last: usize| -> Vec<TermMeasure> {
+            let measure = |(term, trace): (Option<&Term>, &Trace)| {
+                let steps = &trace.steps[end.saturating_sub(last)..end];
+                let (block, with_x) = (term?.block + 1, term?.with_x);
+                (end > 0).then(|| TermMeasure { block, with_x, mean: moments(steps).0 })
+            };
+            terms().filter_map(measure).collect()
+        };
+        Some(match &self.job {
+            Job::Images { last, .. } => {
+                let steps = sum.steps.len();
+                let (mean, variance) = moments(&sum.steps[steps.saturating_sub(*last)..]);
+                let terms = term_measures(steps, *last);
+                Measurement::Images { date: today(), mean, variance, steps, terms }
+            }
+            Job::Staircase { last, .. } => {
+                let levels: Vec<LevelMeasure> = sum
+                    .summarise(*last)
+                    .into_iter()
+                    .map(|level| LevelMeasure {
+                        true_mi: level.true_mi.0,
+                        mean: level.mean.0,
+                        variance: level.variance,
+                    })
+                    .collect();
+                Measurement::Staircase {
+                    date: today(),
+                    ending: sum.ending,
+                    terms: term_measures(levels.len() * sum.iterations, *last),
+                    levels,
+                    curve: Curve::new(&sum, MAX_POINTS),
+                }
+            }
+            Job::Time { .. } => return None,
+        })
+    }
 }
 
-impl Observer for JobObserver {
-    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
-        self.session.bar.inc(self.weight);
-        match self.session.is_interrupted() {
+/// Returns the mean and the variance of the estimates; 0 without steps.
+fn moments(steps: &[StepRecord]) -> (f64, f64) {
+    let count = steps.len().max(1) as f64;
+    let mean = steps.iter().map(|step| step.estimate.0).sum::<f64>() / count;
+    let squares = steps.iter().map(|step| (step.estimate.0 - mean).powi(2));
+    (mean, squares.sum::<f64>() / count)
+}
+
+/// Shows the progress of a training and passes its trace to its job.
+#[derive(Clone)]
+struct TrainingObserver {
+    job: Arc<RunningJob>,
+    /// The number of the training within the job.
+    index: usize,
+}
+
+impl Observer for TrainingObserver {
+    fn on_begin(&mut self) -> ControlFlow<()> {
+        match self.job.session.is_interrupted() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    fn on_step(&mut self, _record: &StepRecord) -> ControlFlow<()> {
+        self.job.session.bar.inc(self.job.trainings[self.index].1);
+        self.on_begin()
     }
 
     fn on_end(&mut self, outcome: &Outcome) {
         if outcome.ending == Ending::Stopped {
             return;
         }
-        match &self.job {
-            Job::Staircase { plan, last } => {
-                // The plan was checked before it ran.
-                if let Ok(trace) = Trace::new(plan, outcome) {
-                    self.keep(staircase_measurement(&trace, *last));
-                }
-            }
-            Job::Images { last, .. } => self.keep(images_measurement(outcome, *last)),
-            Job::Time { .. } => {}
+        let trace = match &self.job.job {
+            // The plan was checked before it ran.
+            Job::Staircase { plan, .. } => Trace::new(plan, outcome).ok(),
+            Job::Images { plan, .. } => Some(Trace {
+                true_mi: Vec::new(),
+                iterations: plan.iterations,
+                steps: outcome.steps.clone(),
+                ending: outcome.ending,
+            }),
+            Job::Time { .. } => None,
+        };
+        if let Some(trace) = trace {
+            self.job.end_training(self.index, trace);
         }
     }
-}
-
-fn staircase_measurement(trace: &Trace, last: usize) -> Measurement {
-    let measures = trace.summarise(last).into_iter().map(|level| LevelMeasure {
-        true_mi: level.true_mi.0,
-        mean: level.mean.0,
-        variance: level.variance,
-    });
-    Measurement::Staircase {
-        date: today(),
-        ending: trace.ending,
-        levels: measures.collect(),
-        curve: Curve::new(trace, MAX_POINTS),
-    }
-}
-
-fn images_measurement(outcome: &Outcome, last: usize) -> Measurement {
-    let steps = outcome.steps.len();
-    let last = &outcome.steps[steps.saturating_sub(last)..];
-    let count = last.len().max(1) as f64;
-    let mean = last.iter().map(|step| step.estimate.0).sum::<f64>() / count;
-    let variance = last.iter().map(|step| (step.estimate.0 - mean).powi(2)).sum::<f64>() / count;
-    Measurement::Images { date: today(), mean, variance, steps }
 }
 
 impl Runner<'_> {
     /// Runs the jobs, with a progress bar on stderr. Returns the log and the errors of single jobs;
     /// fails if the user interrupts it.
     pub fn run(&self, jobs: &[PendingJob], log: Log) -> Result<(Log, Vec<String>), Failure> {
-        let bar = progress_bar(jobs.iter().map(|job| weight(job) * job.job.steps() as u64).sum());
+        let bar = progress_bar(jobs.iter().map(length).sum());
         bar.enable_steady_tick(Duration::from_millis(500));
         let log = Mutex::new(SharedLog { jobs: log, error: None });
         let session = Arc::new(Session { bar, interrupted: interrupt_flag(), log });
@@ -135,16 +195,26 @@ impl Runner<'_> {
         Ok((log.jobs, errors))
     }
 
-    fn observer(&self, pending: &PendingJob, session: &Arc<Session>) -> JobObserver {
+    fn start(&self, pending: &PendingJob, session: &Arc<Session>) -> Arc<RunningJob> {
         let device = match &pending.job {
+            // All terms of a chain run on the same device.
             Job::Staircase { plan, .. } => {
-                self.engine.device_of(plan).map_or_else(|_| String::new(), |d| d.to_string())
+                let first = pending.trainings.first().and_then(|training| training.term.clone());
+                let device = self.engine.device_of(&with_term(plan, first));
+                device.map_or_else(|_| String::new(), |device| device.to_string())
             }
             Job::Images { .. } => fdime::Device::Cpu.to_string(),
             Job::Time { .. } => machine(),
         };
-        let (job, session) = (pending.job.clone(), Arc::clone(session));
-        JobObserver { job, device, weight: weight(pending), session }
+        let trainings: Vec<(Option<Term>, u64)> =
+            pending.trainings.iter().map(|t| (t.term.clone(), weight(t))).collect();
+        Arc::new(RunningJob {
+            job: pending.job.clone(),
+            device,
+            traces: Mutex::new(vec![None; trainings.len()]),
+            trainings,
+            session: Arc::clone(session),
+        })
     }
 
     fn run_staircases(&self, jobs: &[PendingJob], session: &Arc<Session>) -> Vec<String> {
@@ -158,12 +228,18 @@ impl Runner<'_> {
             return Vec::new();
         }
         session.bar.set_message(format!("{} staircases", staircases.len()));
-        // The longest run first, so that no thread starts a long run when the others finish.
+        // The longest job first, so that no thread starts a long run when the others finish. The
+        // terms of a job are together, so that an interruption leaves few jobs unfinished.
         staircases.sort_by(|(a, _), (b, _)| b.total_operations().total_cmp(&a.total_operations()));
-        let plans: Vec<RunPlan> = staircases.iter().map(|(_, plan)| (*plan).clone()).collect();
-        let observer = |index: usize| -> Box<dyn Observer> {
-            Box::new(self.observer(staircases[index].0, session))
-        };
+        let (mut plans, mut observers) = (Vec::new(), Vec::new());
+        for (pending, plan) in staircases {
+            let job = self.start(pending, session);
+            for (index, training) in pending.trainings.iter().enumerate() {
+                plans.push(with_term(plan, training.term.clone()));
+                observers.push(TrainingObserver { job: Arc::clone(&job), index });
+            }
+        }
+        let observer = |index: usize| -> Box<dyn Observer> { Box::new(observers[index].clone()) };
         messages(self.engine.run(&plans, &observer))
     }
 
@@ -172,7 +248,7 @@ impl Runner<'_> {
         for job in jobs {
             let Job::Images { plan, .. } = &job.job else { continue };
             match self.images.get(&plan.images) {
-                Some(images) => pending.push((job, plan, plan.source(images))),
+                Some(images) => pending.push((job, plan, plan.pairs(images))),
                 None => errors.push(format!("images {} were not loaded", plan.images)),
             }
         }
@@ -180,10 +256,23 @@ impl Runner<'_> {
             return errors;
         }
         session.bar.set_message(format!("{} estimates on images", pending.len()));
-        let tasks: Vec<Task> = pending.iter().map(|(_, plan, source)| plan.task(source)).collect();
-        let observer = |index: usize| -> Box<dyn Observer> {
-            Box::new(self.observer(pending[index].0, session))
-        };
+        let mut trainings: Vec<(&ConsistencyPlan, Box<dyn BatchSource>, TrainingObserver)> =
+            Vec::new();
+        for (pending, plan, pairs) in &pending {
+            let job = self.start(pending, session);
+            for (index, training) in pending.trainings.iter().enumerate() {
+                match plan.source(pairs, training.term.as_ref()) {
+                    Ok(source) => {
+                        let observer = TrainingObserver { job: Arc::clone(&job), index };
+                        trainings.push((plan, source, observer));
+                    }
+                    Err(error) => errors.push(error.to_string()),
+                }
+            }
+        }
+        let tasks: Vec<Task> =
+            trainings.iter().map(|(plan, source, _)| plan.task(&**source)).collect();
+        let observer = |index: usize| -> Box<dyn Observer> { Box::new(trainings[index].2.clone()) };
         errors.extend(messages(self.engine.execute(&tasks, &observer)));
         errors
     }
@@ -199,7 +288,7 @@ impl Runner<'_> {
                 (plan.training.learner.name(), plan.training.batch, plan.scenario.dim);
             session.bar.set_message(format!("time of {critic}, N = {n}, d = {d}"));
             match self.measure_time(plan, *seconds) {
-                Ok(time) => self.observer(pending, session).keep(time),
+                Ok(time) => self.start(pending, session).keep(time),
                 Err(error) => errors.push(error.to_string()),
             }
         }
@@ -229,9 +318,15 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the progress bar's units per step of a job: steps count in proportion to their cost.
-fn weight(job: &PendingJob) -> u64 {
-    (job.step_operations / 1e5).max(1.0) as u64
+/// Returns the progress bar's units per step of a training: steps count in proportion to their
+/// cost.
+fn weight(training: &PendingTraining) -> u64 {
+    (training.step_operations / 1e5).max(1.0) as u64
+}
+
+/// Returns the progress bar's units of a job.
+fn length(job: &PendingJob) -> u64 {
+    job.trainings.iter().map(|training| weight(training) * job.job.steps() as u64).sum()
 }
 
 /// Returns the messages of the errors.

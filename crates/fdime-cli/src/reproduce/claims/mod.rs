@@ -13,6 +13,7 @@ mod lowest_variance;
 mod near_lemma;
 mod near_truth;
 mod ratio_between;
+mod relative_error_below;
 mod rises;
 mod scenario;
 mod selection;
@@ -61,6 +62,7 @@ pub enum AnyClaim {
     Faster(faster::Faster),
     Rises(rises::Rises),
     RatioBetween(ratio_between::RatioBetween),
+    RelativeErrorBelow(relative_error_below::RelativeErrorBelow),
     SmallerBias(smaller_bias::SmallerBias),
     NearTruth(near_truth::NearTruth),
     Fails(fails::Fails),
@@ -88,6 +90,7 @@ impl Claim for AnyClaim {
             AnyClaim::Faster(claim) => claim.check(evidence),
             AnyClaim::Rises(claim) => claim.check(evidence),
             AnyClaim::RatioBetween(claim) => claim.check(evidence),
+            AnyClaim::RelativeErrorBelow(claim) => claim.check(evidence),
             AnyClaim::SmallerBias(claim) => claim.check(evidence),
             AnyClaim::NearTruth(claim) => claim.check(evidence),
             AnyClaim::Fails(claim) => claim.check(evidence),
@@ -199,6 +202,8 @@ mod tests {
             "kind = 'rises'\nestimators = ['kl-dime']\nslack = 0.1",
             "kind = 'ratio-between'\nview = 'pair'\nestimators = ['kl-dime']\nbetween = [-9, 9]\n\
              from_rows = 0",
+            "kind = 'relative-error-below'\nestimators = ['kl-dime']\nchain = 4\n\
+             limits = [{ scenario = 'gaussian', dim = 20, below = 9 }]",
             "kind = 'smaller-bias'\nestimator = 'kl-dime'\nthan = 'cpc'\nat_mi = 10",
             "kind = 'near-truth'\nestimators = ['kl-dime']\nrelative = 9\nabsolute = 9",
             "kind = 'fails'\nestimators = ['kl-dime']\nshare = 0",

@@ -7,7 +7,7 @@ use crate::reproduce::results::{
     ImageResult, ImageRun, LevelResult, Measured, Results, StaircaseResult, TimeResult,
 };
 use fdime::{
-    CriticKind, CriticPlan, Estimator, LearnerPlan, Level, RunPlan, ScenarioPlan, Training,
+    Chain, CriticKind, CriticPlan, Estimator, LearnerPlan, Level, RunPlan, ScenarioPlan, Training,
 };
 
 pub fn parse(claim: &str) -> AnyClaim {
@@ -22,12 +22,13 @@ pub fn check(claim: &str, results: &Results) -> Verdict {
 /// A staircase with a joint critic on 5-dimensional Gaussians, and its measured levels.
 pub struct Run {
     plan: RunPlan,
+    chain: Option<Chain>,
     levels: Vec<LevelResult>,
 }
 
 impl Run {
     pub fn new(estimator: &str) -> Self {
-        Run { plan: plan("gaussian", estimator, "joint"), levels: Vec::new() }
+        Run { plan: plan("gaussian", estimator, "joint"), chain: None, levels: Vec::new() }
     }
 
     pub fn scenario(mut self, name: &str) -> Self {
@@ -37,6 +38,11 @@ impl Run {
 
     pub fn dim(mut self, dim: usize) -> Self {
         self.plan.scenario.dim = dim;
+        self
+    }
+
+    pub fn chain(mut self, blocks: usize) -> Self {
+        self.chain = Some(Chain::Equal(blocks));
         self
     }
 
@@ -78,6 +84,7 @@ fn plan(scenario: &str, estimator: &str, critic: &str) -> RunPlan {
 pub fn results(runs: &[Run]) -> Results<'static> {
     let staircase = |run: &Run| StaircaseResult {
         plan: leak(run.plan.clone()),
+        chain: leak(run.chain.clone()).as_ref(),
         last: 10,
         runs: Vec::new(),
         levels: run.levels.clone(),
@@ -97,19 +104,30 @@ pub fn times(times: &[(&str, usize, f64)]) -> Results<'static> {
     Results { times: times.iter().map(time).collect(), ..Results::default() }
 }
 
-/// Estimates on images by view and visible rows.
+/// Direct estimates on images by view and visible rows.
 pub fn images(estimator: &str, estimates: &[(View, usize, f64)]) -> Results<'static> {
+    images_with(estimator, false, estimates)
+}
+
+/// Estimates on images by view and visible rows; those of two images are chained if `chained`.
+pub fn images_with(
+    estimator: &str,
+    chained: bool,
+    estimates: &[(View, usize, f64)],
+) -> Results<'static> {
     let image = |&(view, rows, mean): &(View, usize, f64)| {
         let critic = CriticPlan::new(CriticKind::Conv, &[4, 4, 4]);
+        let chain = chained && view != View::Single;
         let plan = leak(ConsistencyPlan {
             images: "mnist".into(),
             view,
             rows,
             training: Training::new(LearnerPlan::new(&estimator.parse().unwrap(), &critic)),
             iterations: 10,
+            chain,
         });
         let logged = logged(Job::Images { plan: plan.clone(), last: 5 });
-        let run = ImageRun { seed: 0, mean, variance: 0.0, logged };
+        let run = ImageRun { seed: 0, mean, variance: 0.0, terms: &[], logged };
         ImageResult { plan, last: 5, runs: vec![run] }
     };
     Results { images: estimates.iter().map(image).collect(), ..Results::default() }
@@ -117,7 +135,8 @@ pub fn images(estimator: &str, estimates: &[(View, usize, f64)]) -> Results<'sta
 
 /// Returns a log entry; claims do not use its measurement.
 fn logged(plan: Job) -> &'static LoggedJob {
-    let result = Measurement::Images { date: String::new(), mean: 0.0, variance: 0.0, steps: 0 };
+    let (date, terms) = (String::new(), Vec::new());
+    let result = Measurement::Images { date, mean: 0.0, variance: 0.0, steps: 0, terms };
     leak(LoggedJob { plan, engine: "cpu".into(), version: "0".into(), result })
 }
 

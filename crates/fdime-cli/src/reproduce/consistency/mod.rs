@@ -5,7 +5,8 @@
 //! - data processing: I([X, X]; [Y, h(Y)]) / I(X; Y) = 1, where h hides further rows,
 //! - additivity: I([X, X']; [Y, Y']) / I(X; Y) = 2 for independent images.
 //!
-//! A plan estimates one of these mutual informations at one t with a new network.
+//! A plan estimates one of these mutual informations at one t with a new network, or with a chain
+//! over the two images of y, which has a network for each of its three terms.
 
 mod source;
 
@@ -13,8 +14,8 @@ pub use source::{ImagePairs, View};
 
 use super::images::Images;
 use fdime::engine::Task;
-use fdime::train::Training;
-use fdime::{BatchSource, Error, LearnerPlan, Parameter, Result};
+use fdime::train::{SelectedColumns, Training};
+use fdime::{BatchSource, Chain, ColumnSelection, Error, LearnerPlan, Parameter, Result, Term};
 use serde::{Deserialize, Serialize};
 
 /// An estimate on images, except for the images themselves.
@@ -32,6 +33,9 @@ pub struct ConsistencyPlan {
     pub training: Training,
     /// The number of training steps.
     pub iterations: usize,
+    /// Whether the two images of y are the blocks of a chain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chain: bool,
 }
 
 impl ConsistencyPlan {
@@ -43,6 +47,10 @@ impl ConsistencyPlan {
         }
         if self.iterations == 0 {
             return Err(invalid(Parameter::Iterations, 0, "at least one iteration"));
+        }
+        if self.chain && (self.view.channels() < 2 || self.parts() > 1) {
+            let expected = "a chain is for the views processed and pair, without parts";
+            return Err(invalid(Parameter::Chain, self.chain, expected));
         }
         self.training.check()
     }
@@ -76,15 +84,38 @@ impl ConsistencyPlan {
         self.training.learner.critic().map_or(0, |learner| learner.critic.side)
     }
 
-    /// Returns the dimensions of x and y.
-    pub fn dims(&self) -> (usize, usize) {
+    /// Returns the blocks of y, one for each of its images; `None` for a direct estimate.
+    pub fn blocks(&self) -> Option<Chain> {
+        self.chain.then(|| Chain::Equal(self.view.channels()))
+    }
+
+    /// Returns the columns of a term's images.
+    fn columns(&self, term: &Term) -> Result<ColumnSelection> {
+        let channels = (self.view.channels(), self.view.channels());
+        Ok(term.columns(channels)?.of_images(channels, self.side() * self.side()))
+    }
+
+    /// Returns the dimensions of x and y, or of those of a term.
+    pub fn dims(&self, term: Option<&Term>) -> Result<(usize, usize)> {
         let size = self.view.channels() * self.side() * self.side();
-        (size, size)
+        term.map_or(Ok((size, size)), |term| Ok(self.columns(term)?.dims()))
     }
 
     /// Returns the pairs of images that the plan trains on.
-    pub fn source<'a>(&self, images: &'a Images) -> ImagePairs<'a> {
+    pub fn pairs<'a>(&self, images: &'a Images) -> ImagePairs<'a> {
         ImagePairs { images, view: self.view, rows: self.rows }
+    }
+
+    /// Returns the samples of a term; whole pairs for `None`.
+    pub fn source<'a>(
+        &self,
+        pairs: &'a ImagePairs<'a>,
+        term: Option<&Term>,
+    ) -> Result<Box<dyn BatchSource + 'a>> {
+        Ok(match term {
+            Some(term) => Box::new(SelectedColumns { source: pairs, columns: self.columns(term)? }),
+            None => Box::new(*pairs),
+        })
     }
 
     /// Returns the training of this plan on its pairs of images.
@@ -105,6 +136,7 @@ fn invalid(
 mod tests {
     use super::*;
     use fdime::random::{Purpose, stream};
+    use fdime::train::Outcome;
     use fdime::{
         AdamPlan, CpuEngine, CriticKind, CriticPlan, Engine, Estimator, PairSource, silent,
     };
@@ -122,7 +154,14 @@ mod tests {
         let mut training = Training::new(LearnerPlan::new(&estimator.into(), &critic));
         training.batch = 32;
         training.optimizer = AdamPlan { learning_rate: 3e-3, ..AdamPlan::default() };
-        ConsistencyPlan { images: "test".into(), view, rows, training, iterations: 900 }
+        ConsistencyPlan {
+            images: "test".into(),
+            view,
+            rows,
+            training,
+            iterations: 900,
+            chain: false,
+        }
     }
 
     #[test]
@@ -167,22 +206,62 @@ mod tests {
             plan(View::Processed, 4),
             plan(View::Pair, 4),
         ];
-        let sources: Vec<ImagePairs> = plans.iter().map(|plan| plan.source(&images)).collect();
+        let sources: Vec<ImagePairs> = plans.iter().map(|plan| plan.pairs(&images)).collect();
         let tasks: Vec<Task> =
             plans.iter().zip(&sources).map(|(plan, source)| plan.task(source)).collect();
-        let means: Vec<f64> = CpuEngine::new(2)
-            .execute(&tasks, &silent)
-            .into_iter()
-            .map(|outcome| {
-                let steps = outcome.unwrap().steps;
-                steps[800..].iter().map(|step| step.estimate.0).sum::<f64>() / 100.0
-            })
-            .collect();
+        let means = means(&tasks);
         let exact = 6f64.ln();
         assert!(means[0].abs() < 0.02, "{means:?}");
         for (mean, exact) in means[1..].iter().zip([exact, exact, 2.0 * exact]) {
             assert!((mean / exact - 1.0).abs() < 0.25, "{means:?}, not {exact}");
         }
+    }
+
+    /// Returns the mean of the last estimates of each task.
+    fn means(tasks: &[Task]) -> Vec<f64> {
+        let outcomes = CpuEngine::new(2).execute(tasks, &silent).into_iter();
+        let mean = |outcome: Result<Outcome>| {
+            let steps = outcome.unwrap().steps;
+            steps[800..].iter().map(|step| step.estimate.0).sum::<f64>() / 100.0
+        };
+        outcomes.map(mean).collect()
+    }
+
+    /// I([X, X']; [Y, Y']) = I(X, X'; Y) + I(X, X', Y; Y') - I(Y; Y') = ln 6 + ln 6 - 0.
+    #[test]
+    fn terms_of_a_chain_over_two_independent_images() {
+        let images = images();
+        let plan = ConsistencyPlan { chain: true, ..plan(View::Pair, 4) };
+        plan.check().unwrap();
+        let (pairs, terms) = (plan.pairs(&images), plan.blocks().unwrap().terms());
+        let sources: Vec<Box<dyn BatchSource>> =
+            terms.iter().map(|term| plan.source(&pairs, Some(term)).unwrap()).collect();
+        for (term, source) in terms.iter().zip(&sources) {
+            assert_eq!(source.dims(), plan.dims(Some(term)).unwrap());
+        }
+        let tasks: Vec<Task> = sources.iter().map(|source| plan.task(&**source)).collect();
+        let means = means(&tasks);
+        let exact = 6f64.ln();
+        for (mean, exact) in means.iter().zip([exact, exact, 0.0]) {
+            assert!((mean - exact).abs() < 0.15, "{means:?}, not {exact}");
+        }
+        let sum: f64 = terms.iter().zip(&means).map(|(term, mean)| term.sign() * mean).sum();
+        assert!((sum / (2.0 * exact) - 1.0).abs() < 0.1, "{means:?}");
+    }
+
+    #[test]
+    fn only_views_of_two_images_have_a_chain() {
+        let chained = |view| ConsistencyPlan { chain: true, ..plan(view, 2) };
+        assert!(chained(View::Single).check().unwrap_err().to_string().contains("pair"));
+        chained(View::Processed).check().unwrap();
+        let mut parts = chained(View::Pair);
+        parts.training.learner.critic_mut().unwrap().critic.parts = 2;
+        assert!(parts.check().unwrap_err().to_string().contains("without parts"));
+        let json = serde_json::to_string(&plan(View::Pair, 2)).unwrap();
+        assert!(!json.contains("chain"), "entries of old logs have no chain: {json}");
+        assert_eq!(serde_json::from_str::<ConsistencyPlan>(&json).unwrap(), plan(View::Pair, 2));
+        let json = serde_json::to_string(&chained(View::Pair)).unwrap();
+        assert_eq!(serde_json::from_str::<ConsistencyPlan>(&json).unwrap(), chained(View::Pair));
     }
 
     #[test]

@@ -29,6 +29,15 @@ impl View {
         }
     }
 
+    /// Returns the formula of the ratio whose value is known for consistent estimators.
+    pub fn ratio(self) -> &'static str {
+        match self {
+            View::Single => "I(X;Y) / I(X;X)",
+            View::Processed => "I([X,X];[Y,h(Y)]) / I(X;Y)",
+            View::Pair => "I([X,X'];[Y,Y']) / I(X;Y)",
+        }
+    }
+
     /// Returns the number of images that x and y consist of.
     pub fn channels(self) -> usize {
         match self {
@@ -46,6 +55,7 @@ impl fmt::Display for View {
 
 /// Pairs of whole and partly hidden images with pixels between 0 and 1. The channels of a pixel are
 /// side by side, as the conv critic expects.
+#[derive(Clone, Copy)]
 pub struct ImagePairs<'a> {
     /// The images to draw from.
     pub images: &'a Images,

@@ -6,12 +6,12 @@ use super::super::results::{
     ImageResult, ImageRun, Results, StaircaseResult, StaircaseRun, TimeResult,
 };
 use super::Page;
-use fdime::LearnerPlan;
+use fdime::{Chain, LearnerPlan};
 
-const STAIRCASE_COLUMNS: &str = "scenario,dim,batch,estimator,critic,pairing,hidden,iterations,last,\
-    seed,true_mi,mean,bias,variance,mse,device,version";
-const IMAGE_COLUMNS: &str = "images,view,rows,estimator,critic,hidden,batch,pairing,iterations,last,\
-    seed,mean,variance,device,version";
+const STAIRCASE_COLUMNS: &str = "scenario,dim,batch,estimator,critic,pairing,hidden,chain,iterations,\
+    last,seed,true_mi,mean,bias,variance,mse,device,version";
+const IMAGE_COLUMNS: &str = "images,view,rows,estimator,critic,hidden,batch,pairing,chain,iterations,\
+    last,seed,mean,variance,device,version";
 const TIME_COLUMNS: &str = "estimator,critic,pairing,dim,batch,hidden,threads,steps,median_ms,\
     fastest_ms,staircase_seconds,device,version";
 
@@ -51,6 +51,7 @@ fn staircase_rows(staircase: &StaircaseResult) -> Vec<Vec<String>> {
             learner.name().to_string(),
             pairing(learner),
             widths(learner.hidden()),
+            blocks(staircase.chain),
             plan.schedule.iterations.to_string(),
             staircase.last.to_string(),
             run.seed.to_string(),
@@ -70,7 +71,7 @@ fn staircase_rows(staircase: &StaircaseResult) -> Vec<Vec<String>> {
 fn image_rows(result: &ImageResult) -> Vec<Vec<String>> {
     let (plan, learner) = (result.plan, &result.plan.training.learner);
     let runs = result.runs.iter();
-    runs.map(|ImageRun { seed, mean, variance, logged }| {
+    runs.map(|ImageRun { seed, mean, variance, logged, .. }| {
         vec![
             plan.images.clone(),
             plan.view.to_string(),
@@ -80,6 +81,7 @@ fn image_rows(result: &ImageResult) -> Vec<Vec<String>> {
             widths(learner.hidden()),
             plan.training.batch.to_string(),
             pairing(learner),
+            blocks(plan.blocks().as_ref()),
             plan.iterations.to_string(),
             result.last.to_string(),
             seed.to_string(),
@@ -114,6 +116,11 @@ fn time_row(time: &TimeResult) -> Vec<String> {
 /// Returns the name of the pairing; empty for NJEE, which has none.
 fn pairing(learner: &LearnerPlan) -> String {
     learner.pairing().map(|pairing| pairing.to_string()).unwrap_or_default()
+}
+
+/// Returns the number of blocks of y; a direct estimate has one.
+fn blocks(chain: Option<&Chain>) -> String {
+    chain.map_or(1, Chain::len).to_string()
 }
 
 fn widths(hidden: &[usize]) -> String {

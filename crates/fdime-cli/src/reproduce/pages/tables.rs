@@ -1,8 +1,12 @@
 //! The tables of a report.
 
-use super::super::figures::{STAIRCASE_STEPS, consistency_view, time_name};
+use super::super::consistency::View;
+use super::super::figures::{STAIRCASE_STEPS, consistency_views, distinct, time_name};
+use super::super::jobs::TermMeasure;
 use super::super::paper::{Cell, Statistic, is_within};
-use super::super::results::{LevelResult, Measured, Ratios, StaircaseResult};
+use super::super::results::{
+    ImageResult, LevelResult, Measured, Ratios, StaircaseResult, chain_name, label,
+};
 use super::super::summary::COLUMNS;
 use super::Page;
 
@@ -45,10 +49,14 @@ impl Page<'_> {
             tables.push(self.grades());
         } else if !self.cells.is_empty() {
             tables.extend(Statistic::ALL.into_iter().filter_map(|s| self.beside_the_paper(s)));
+        } else if self.results.staircases.iter().any(|staircase| staircase.chain.is_some()) {
+            tables.push(self.direct_and_chained());
         } else {
             tables.extend(self.levels());
         }
-        tables.extend(self.ratios());
+        let views = consistency_views(self.results);
+        tables.extend(views.into_iter().filter_map(|view| self.ratios(view)));
+        tables.extend(self.terms());
         tables.extend(self.times());
         tables
     }
@@ -121,8 +129,89 @@ impl Page<'_> {
         })
     }
 
-    fn ratios(&self) -> Option<Table> {
-        let ratios = self.results.ratios(consistency_view(self.results));
+    /// Returns direct and chained estimates side by side, one level in each row.
+    fn direct_and_chained(&self) -> Table {
+        let staircases = &self.results.staircases;
+        let chains = distinct(staircases.iter().map(|s| chain_name(s.chain)));
+        let setting = |s: &StaircaseResult| {
+            let (scenario, training) = (&s.plan.scenario, &s.plan.training);
+            [
+                scenario.name.to_string(),
+                scenario.dim.to_string(),
+                training.batch.to_string(),
+                s.estimator().to_string(),
+                label(s.plan),
+            ]
+        };
+        let mut rows = Vec::new();
+        for of_row in distinct(staircases.iter().map(setting)) {
+            let same = |s: &&StaircaseResult| setting(s) == of_row;
+            let levels = staircases.iter().filter(same).map(|s| s.plan.schedule.levels.len());
+            for index in 0..levels.max().unwrap_or(0) {
+                let of_chain = |chain: &String| {
+                    let found =
+                        staircases.iter().filter(same).find(|s| chain_name(s.chain) == *chain);
+                    found.map_or("-".into(), |s| match s.levels.get(index) {
+                        Some(level) => relative_cell(level, s.runs.len()),
+                        None => "diverged".into(),
+                    })
+                };
+                let level = staircases.iter().filter(same).find_map(|s| s.levels.get(index));
+                let true_mi = level.map_or("-".into(), |level| shown(level.true_mi));
+                let cells = chains.iter().map(of_chain);
+                rows.push(of_row.iter().cloned().chain([true_mi]).chain(cells).collect());
+            }
+        }
+        Table {
+            title: "estimates, mean over seeds ± standard deviation, with the relative error"
+                .into(),
+            header: header(
+                ["scenario", "d", "N", "estimator", "critic", "true MI"],
+                chains.into_iter(),
+            ),
+            rows,
+        }
+    }
+
+    /// Returns the terms of chains over two images, whose signed sum is the estimate; `None` without
+    /// chains.
+    fn terms(&self) -> Option<Table> {
+        let chained: Vec<&ImageResult> =
+            self.results.images.iter().filter(|result| result.plan.chain).collect();
+        let row = |result: &&ImageResult| {
+            let term = |block: usize, with_x: bool| {
+                let found = |terms: &[TermMeasure]| {
+                    let same = |t: &&TermMeasure| (t.block, t.with_x) == (block, with_x);
+                    Some(terms.iter().find(same)?.mean)
+                };
+                let means: Vec<f64> =
+                    result.runs.iter().filter_map(|run| found(run.terms)).collect();
+                with_spread(Measured::mean(&means))
+            };
+            let means: Vec<f64> = result.runs.iter().map(|run| run.mean).collect();
+            vec![
+                result.plan.images.clone(),
+                result.plan.view.to_string(),
+                result.plan.rows.to_string(),
+                result.estimator().to_string(),
+                term(1, true),
+                term(2, true),
+                term(2, false),
+                with_spread(Measured::mean(&means)),
+            ]
+        };
+        let columns = ["images", "view", "t", "estimator"];
+        let terms = ["I(X;Y_1)", "I(X,Y_1;Y_2)", "I(Y_1;Y_2)", "sum"].map(String::from);
+        (!chained.is_empty()).then(|| Table {
+            title: "terms of the chains: first + second - third".into(),
+            header: header(columns, terms.into_iter()),
+            rows: chained.iter().map(row).collect(),
+        })
+    }
+
+    /// Returns the ratios of a view; `None` if there are none.
+    fn ratios(&self, view: View) -> Option<Table> {
+        let ratios = self.results.ratios(view);
         let mut visible: Vec<usize> =
             ratios.iter().flat_map(|r| r.by_rows.iter().map(|(rows, _)| *rows)).collect();
         visible.sort_unstable();
@@ -136,7 +225,7 @@ impl Page<'_> {
             names.into_iter().chain(visible.iter().map(cell)).collect()
         };
         (!visible.is_empty()).then(|| Table {
-            title: "ratio by visible rows".into(),
+            title: format!("{} by visible rows", view.ratio()),
             header: header(["images", "estimator"], visible.iter().map(|t| format!("t = {t}"))),
             rows: ratios.iter().map(row).collect(),
         })
@@ -183,12 +272,25 @@ fn same_setting(left: &Cell, right: &Cell) -> bool {
     (&left.estimator, left.dim, left.batch) == (&right.estimator, right.dim, right.batch)
 }
 
-/// Returns true MI, mean and variance, and the number of runs if some did not finish the level.
-fn level_cell(level: &LevelResult, runs: usize) -> String {
-    let finished = match runs - level.runs {
+/// Returns the number of runs that finished a level if some did not.
+fn unfinished(level: &LevelResult, runs: usize) -> String {
+    match runs - level.runs {
         0 => String::new(),
         _ => format!(" ({} of {runs} runs)", level.runs),
-    };
+    }
+}
+
+/// Returns the mean and its relative error, and the number of runs if some did not finish the level.
+fn relative_cell(level: &LevelResult, runs: usize) -> String {
+    let error = level
+        .ratio()
+        .map_or(String::new(), |ratio| format!(", {:+.1}%", 100.0 * (ratio.value - 1.0)));
+    format!("{}{error}{}", with_spread(level.mean), unfinished(level, runs))
+}
+
+/// Returns true MI, mean and variance, and the number of runs if some did not finish the level.
+fn level_cell(level: &LevelResult, runs: usize) -> String {
+    let finished = unfinished(level, runs);
     let (mean, variance) = (with_spread(level.mean), shown(level.variance.value));
     format!("{}: {mean}, {variance}{finished}", shown(level.true_mi))
 }
