@@ -23,7 +23,7 @@ mod _native {
     #[pymodule_export]
     use super::matrix::{Journal, adjust_pairs, estimate_pair};
     #[pymodule_export]
-    use super::staircase::{Trace, execute, run_plans, staircase_plan, summarise};
+    use super::staircase::{Run, Trace, combine, execute, run_plans, staircase_plan, summarise};
     #[pymodule_export]
     use super::table::Table;
 

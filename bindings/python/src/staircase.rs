@@ -3,14 +3,15 @@
 use crate::background::{SharedProgress, run_in_background};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use fdime::estimate::Progress;
-use fdime::train::{Outcome, RunLog, StaircasePlan};
+use fdime::train::{Outcome, RunLog, StaircasePlan, StaircaseRun, TermSummary, summarise_terms};
 use fdime::{
     Activation, Device, DeviceChoice, Ending, Engine, Error, Observer, Precision, RunPlan,
-    StepRecord, Trace as RunTrace, summarise_runs,
+    RunsSummary, StepRecord, Trace as RunTrace, summarise_runs,
 };
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,7 +26,8 @@ pub fn staircase_plan(plan: Option<&str>, options: &str) -> PyResult<String> {
     to_json(&call_library(|| StaircasePlan::new(plan, &options))?)
 }
 
-/// Returns the plans of a staircase's runs, each as JSON.
+/// Returns the plans of a staircase's trainings, each as JSON: one for each run, or one for each term
+/// of a chain and run.
 #[pyfunction]
 pub fn run_plans(plan: &str) -> PyResult<Vec<String>> {
     let plan: StaircasePlan = parse_json(plan, "plan")?;
@@ -187,9 +189,52 @@ pub fn execute(
     Ok((traces.into_iter().map(|trace| Trace { trace }).collect(), notices.take()))
 }
 
+/// A run of a staircase.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Run {
+    run: StaircaseRun,
+}
+
+#[pymethods]
+impl Run {
+    /// Every step; for a chain, the sum of its terms.
+    #[getter]
+    fn trace(&self) -> Trace {
+        Trace { trace: self.run.trace.clone() }
+    }
+
+    /// The terms of a chain as formulas, with their traces; none for a direct run.
+    #[getter]
+    fn terms(&self) -> Vec<(String, Trace)> {
+        let terms = self.run.terms.iter();
+        terms.map(|t| (t.term.to_string(), Trace { trace: t.trace.clone() })).collect()
+    }
+}
+
+/// Combines the traces of a staircase's trainings into those of its runs.
+#[pyfunction]
+pub fn combine(plan: &str, traces: Vec<Bound<'_, Trace>>) -> PyResult<Vec<Run>> {
+    let plan: StaircasePlan = parse_json(plan, "plan")?;
+    let traces = traces.iter().map(|trace| trace.get().trace.clone()).collect();
+    catch_panic(|| Ok(plan.combine(traces).into_iter().map(|run| Run { run }).collect()))
+}
+
+/// A level of a staircase, with the keys of the command line's JSON.
+#[derive(Serialize)]
+struct Level {
+    #[serde(flatten)]
+    summary: RunsSummary,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    terms: Vec<TermSummary>,
+}
+
 /// Summarises the last iterations of each level over the runs that finished it. Returns JSON.
 #[pyfunction]
-pub fn summarise(traces: Vec<Bound<'_, Trace>>, last: usize) -> PyResult<String> {
-    let traces: Vec<RunTrace> = traces.iter().map(|trace| trace.get().trace.clone()).collect();
-    catch_panic(|| to_json(&summarise_runs(&traces, last)))
+pub fn summarise(runs: Vec<Bound<'_, Run>>, last: usize) -> PyResult<String> {
+    let runs: Vec<StaircaseRun> = runs.iter().map(|run| run.get().run.clone()).collect();
+    let traces: Vec<RunTrace> = runs.iter().map(|run| run.trace.clone()).collect();
+    catch_panic(|| {
+        let levels = summarise_runs(&traces, last).into_iter().zip(summarise_terms(&runs, last));
+        to_json(&levels.map(|(summary, terms)| Level { summary, terms }).collect::<Vec<_>>())
+    })
 }

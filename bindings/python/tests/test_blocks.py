@@ -225,6 +225,78 @@ def test_a_plan_repeats_a_staircase_to_the_bit(command, tmp_path):
     assert [row["mean"] for row in theirs] == [row["mean"] for row in first.summary]
 
 
+CHAINED = dict(
+    scenario="dense-gaussian",
+    dim=3,
+    levels=[0.5, 1],
+    iterations=60,
+    hidden=[16, 16],
+    chain=3,
+    learning_rate_schedule="warm-up-and-cosine",
+    last=20,
+    device="cpu",
+)
+
+
+def signed_sum(terms):
+    return sum(term["mean"] if term["with_x"] else -term["mean"] for term in terms)
+
+
+def test_a_chained_staircase_is_the_sum_of_its_terms():
+    result = fdime.staircase(["kl-dime", "gan-dime"], runs=2, **CHAINED)
+    assert len(result.summary) == 4 and result.failures == []
+    for row in result.summary:
+        assert signed_sum(row["terms"]) == pytest.approx(row["mean"], abs=1e-9)
+    for name in result.estimators:
+        terms = result.terms[name]
+        added = ["I(X; Y_1)", "I(X, Y_1; Y_2)", "I(X, Y_<3; Y_3)"]
+        assert list(terms) == [*added[:2], "I(Y_1; Y_2)", added[2], "I(Y_<3; Y_3)"]
+        total = sum(value if name in added else -value for name, value in terms.items())
+        assert total.shape == (2, 120)
+        assert np.allclose(total, result.estimates[name], atol=1e-12)
+    assert result.plan["learning_rate_schedule"] == "warm-up-and-cosine"
+    direct = fdime.staircase("kl-dime", **SMALL)
+    assert direct.terms == {} and "terms" not in direct.summary[0] and "chain" not in direct.plan
+
+
+def test_a_chained_staircase_has_the_numbers_and_keys_of_the_command_line(command, tmp_path):
+    log, plan = tmp_path / "runs.jsonl", tmp_path / "plan.json"
+    first = fdime.staircase("gan-dime", log=log, **CHAINED)
+    assert len(log.read_text().splitlines()) == 5
+    again = fdime.staircase(plan=first.plan, device="cpu", log=log)
+    assert again.summary == first.summary and len(log.read_text().splitlines()) == 5
+    plan.write_text(json.dumps(first.plan))
+    line = [command, "staircase", "--plan", plan, "--json", "--device", "cpu"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    theirs = json.loads(done.stdout)["results"]
+    for ours, row in zip(first.summary, theirs, strict=True):
+        assert ours["terms"] == row["terms"] and ours["mean"] == row["mean"]
+        assert set(ours) <= set(row)
+
+
+def test_blocks_of_a_chain_can_be_given():
+    options = {**CHAINED, "chain": [np.array([2]), (0, 1)]}
+    result = fdime.staircase("gan-dime", **options)
+    assert result.plan["chain"] == [[2], [0, 1]]
+    assert [term["block"] for term in result.summary[0]["terms"]] == [1, 2, 2]
+    assert fdime.staircase_plan("kl-dime", dim=4, chain=np.int64(2))["chain"] == 2
+
+
+def test_a_chained_staircase_runs_on_a_backend():
+    joblib = pytest.importorskip("joblib")
+    here = fdime.staircase("kl-dime", runs=2, **CHAINED)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        there = fdime.staircase("kl-dime", runs=2, **CHAINED)
+    assert there.summary == here.summary
+
+
+def test_a_diverged_term_is_named():
+    result = fdime.staircase("nwj", **{**CHAINED, "learning_rate": 1e6, "iterations": 200})
+    assert {failure["term"] for failure in result.failures} <= set(result.terms["nwj"])
+    assert result.failures and result.summary == []
+    assert np.isnan(result.estimates["nwj"][0, -1])
+
+
 def test_runs_in_a_log_are_not_repeated_here_or_by_the_command_line(command, tmp_path):
     log, plan = tmp_path / "runs.jsonl", tmp_path / "plan.json"
     first = fdime.staircase(["kl-dime", "hd-dime"], log=log, **SMALL)
@@ -277,3 +349,8 @@ def test_staircase_plot(tmp_path):
     figure = fdime.staircase(["kl-dime", "nwj"], **SMALL).plot()
     figure.savefig(tmp_path / "staircase.png")
     assert (tmp_path / "staircase.png").stat().st_size > 5_000
+    assert len(figure.axes) == 2
+    chained = fdime.staircase(["kl-dime", "gan-dime"], **CHAINED).plot()
+    assert len(chained.axes) == 4
+    # Five terms at each of two levels.
+    assert len(chained.axes[1].patches) == 10

@@ -289,6 +289,25 @@ INVALID = [
         ValueError,
         "pairing='shift' does not go with critic joint",
     ),
+    (
+        lambda: fdime.staircase("kl-dime", dim=3, chain=4),
+        ValueError,
+        "chain=4: between 1 and 3 blocks, because y has 3 columns",
+    ),
+    (lambda: fdime.staircase("kl-dime", chain=0), ValueError, "chain=0: between 1 and 20 blocks"),
+    (lambda: fdime.staircase("njee", chain=2), ValueError, "chain=2: njee has no critic"),
+    (
+        lambda: fdime.staircase("kl-dime", dim=3, chain=[[0, 1], [1]]),
+        ValueError,
+        "blocks hold each of the columns 0 to 2 once",
+    ),
+    (lambda: fdime.staircase("kl-dime", chain="4"), TypeError, "chain='4': give a whole number"),
+    (lambda: fdime.staircase("kl-dime", chain=[1, 2]), TypeError, "give a number of blocks, or"),
+    (
+        lambda: fdime.staircase("kl-dime", learning_rate_schedule="cosine"),
+        ValueError,
+        "learning_rate_schedule: unknown",
+    ),
     (lambda: fdime.staircase("kl-dime", iteratons=3), TypeError, "iteratons"),
     (lambda: fdime.staircase("kl-dime", batch=1), ValueError, "batch=1: at least 2 samples"),
     (

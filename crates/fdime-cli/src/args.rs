@@ -83,6 +83,7 @@ pub enum Command {
         fdime staircase --estimator 'f:u*ln(u)' --levels 1,2 --iterations 1000\n  \
         fdime staircase --pairing permutation --batch 128 --svg capped.svg\n  \
         fdime staircase --critic joint --runs 64 --device cuda --log runs.jsonl\n  \
+        fdime staircase --chain 4 --lr-schedule warm-up-and-cosine --svg terms.svg\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
     Staircase(Box<Staircase>),
     /// Repeat the paper's experiments: raw data, comparison with the paper's tables, figures,
@@ -245,11 +246,12 @@ pub struct Staircase {
     /// Adam's learning rate [default: 0.0005]
     #[arg(long, allow_hyphen_values = true)]
     pub lr: Option<f64>,
-    /// How the learning rate changes over a run: constant, warm-up-and-cosine [default: constant]
-    #[arg(long, value_name = "SCHEDULE", value_parser = named::<LearningRateSchedule>)]
+    /// How the learning rate changes over a run [default: constant]
+    #[arg(long, value_name = "SCHEDULE",
+        value_parser = OneOf::named(LearningRateSchedule::ALL, LearningRateSchedule::name))]
     pub lr_schedule: Option<LearningRateSchedule>,
-    /// Split y into B blocks of columns and sum the terms of the chain rule, which estimates far
-    /// more than one training can show; costs 2B - 1 trainings
+    /// Split y into B blocks of columns and sum the terms of the chain rule, which shows more
+    /// information than a single training can; a run is then 2B - 1 trainings
     #[arg(long, value_name = "B")]
     pub chain: Option<usize>,
     /// The seed of the first run [default: 0]

@@ -109,6 +109,13 @@ fn impossible_requests_name_the_flag() {
         "staircase --lr NaN",
         "staircase --runs 0",
         "staircase --last 0",
+        "staircase --chain 0",
+        "staircase --dim 3 --chain 4",
+        "staircase --dim 1 --chain 10000000000",
+        "staircase --chain two",
+        "staircase --chain 2 --estimator njee",
+        "staircase --estimator cpc --critic deranged --chain 2",
+        "staircase --lr-schedule cosine",
         "staircase --readout nvj",
         "staircase --activation rleu",
         "staircase --plan no-such-file.json",
@@ -295,6 +302,131 @@ fn the_table_and_the_plot_are_written() {
         assert!(picture.contains(part), "{part}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+const CHAINED: &str = "staircase --scenario dense-gaussian --dim 4 --levels 0.5,1 --iterations 40 \
+    --last 20 --hidden 16,16 --estimator kl-dime,gan-dime --chain 4 --device cpu \
+    --lr-schedule warm-up-and-cosine --seed 3";
+
+#[test]
+fn a_chained_staircase_prints_what_each_block_adds() {
+    let table = stdout(&format!("{CHAINED} --runs 2"));
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");
+    let text = table.replace('\n', " ");
+    let shown = [
+        "dense-gaussian, d = 4, N = 64, critic deranged (16-16), pairing derangement, chain of 4 \
+         blocks of y last 20 of 40 iterations at each level; 2 runs of 7 trainings, seed 3",
+        "what blocks b of y add: I(X, Y_<b; Y_b) - I(Y_<b; Y_b)",
+    ];
+    for shown in shown {
+        assert!(text.contains(shown), "{shown}: {table}");
+    }
+    assert!(!table.contains("-0.00"), "{table}");
+    let mut sums = 0;
+    for (row, terms) in lines.iter().zip(&lines[1..]).filter(|(_, terms)| terms.starts_with("  = "))
+    {
+        let mean: f64 = row.split_whitespace().nth(2).unwrap().parse().unwrap();
+        let terms = terms.trim_start_matches("  = ").replace(['(', ')'], "");
+        let block = |block: &str| -> f64 {
+            let (added, subtracted) = block.split_once(" - ").unwrap_or((block, "0"));
+            added.parse::<f64>().unwrap() - subtracted.parse::<f64>().unwrap()
+        };
+        let blocks: Vec<f64> = terms.split("  +  ").map(block).collect();
+        assert_eq!(blocks.len(), 4, "{table}");
+        // Seven terms and the mean are rounded.
+        assert!((blocks.iter().sum::<f64>() - mean).abs() < 7.5 * 0.005, "{table}");
+        sums += 1;
+    }
+    assert_eq!(sums, 4, "two estimators at two levels: {table}");
+}
+
+#[test]
+fn the_terms_of_a_chain_add_up_in_json_and_its_plan_repeats_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("first.json");
+    let text = stdout(&format!("{CHAINED} --runs 2 --json"));
+    std::fs::write(&path, &text).unwrap();
+    let first: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(first["plan"]["chain"], 4);
+    assert_eq!(first["plan"]["learning_rate_schedule"], "warm-up-and-cosine");
+    let results = first["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for row in results {
+        let terms = row["terms"].as_array().unwrap();
+        let names: Vec<&str> = terms.iter().map(|term| term["term"].as_str().unwrap()).collect();
+        let expected = [
+            "I(X; Y_1)",
+            "I(X, Y_1; Y_2)",
+            "I(Y_1; Y_2)",
+            "I(X, Y_<3; Y_3)",
+            "I(Y_<3; Y_3)",
+            "I(X, Y_<4; Y_4)",
+            "I(Y_<4; Y_4)",
+        ];
+        assert_eq!(names, expected);
+        let signed = |term: &serde_json::Value| {
+            assert!(term["variance"].as_f64().unwrap() >= 0.0 && term["block"].is_u64());
+            let sign = if term["with_x"] == true { 1.0 } else { -1.0 };
+            sign * term["mean"].as_f64().unwrap()
+        };
+        let sum: f64 = terms.iter().map(signed).sum();
+        assert!((sum - row["mean"].as_f64().unwrap()).abs() < 1e-9, "{row}");
+    }
+    let again =
+        json(&format!("staircase --plan {} --threads 1 --json --device cpu", path.display()));
+    assert_eq!(first["results"], again["results"]);
+    assert!(json(&format!("{QUICK} --json"))["results"][0].get("terms").is_none());
+}
+
+#[test]
+fn a_log_continues_a_chained_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("runs.jsonl");
+    let run = format!("{CHAINED} --json --log {}", log.display());
+    let first = json(&run);
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(text.lines().count(), 14, "a line for each term of both estimators");
+    // An interruption leaves the first five.
+    let kept: String = text.split_inclusive('\n').take(5).collect();
+    std::fs::write(&log, kept).unwrap();
+    let resumed = fdime(&run);
+    let messages = String::from_utf8_lossy(&resumed.stderr);
+    assert!(messages.contains("5 of 14 runs are already in the log"), "{messages}");
+    let resumed: serde_json::Value = serde_json::from_slice(&resumed.stdout).unwrap();
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 14);
+    assert_eq!(first["results"], resumed["results"]);
+}
+
+#[test]
+fn the_plot_of_a_chain_shows_its_terms() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("plot.svg");
+    let picture = |flags: &str| {
+        stdout(&format!("{flags} --svg {}", svg.display()));
+        std::fs::read_to_string(&svg).unwrap()
+    };
+    let chained = picture(CHAINED);
+    assert_eq!(chained.matches("I(X, Y_&lt;3; Y_3) = ").count(), 4, "estimators and levels");
+    assert_eq!(chained.matches(", subtracted</title>").count(), 12);
+    for part in ["block 1", "block 4", "terms (pale: subtracted)", "sum of the terms"] {
+        assert!(chained.contains(part), "{part}");
+    }
+    let direct = picture(&CHAINED.replace("--chain 4", ""));
+    assert!(direct.contains("moving average") && !direct.contains("terms"));
+}
+
+#[test]
+fn the_diverged_terms_of_a_run_are_named_and_counted_as_one_run() {
+    let output = fdime(
+        "staircase --dim 3 --levels 1 --iterations 500 --hidden 40,24 --estimator pearson-dime \
+         --lr 10 --chain 3 --device cpu",
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let (table, messages) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(table.contains("1 of 1 runs diverged"), "{table}");
+    assert!(messages.contains("pearson-dime (seed 0, I(X, Y_1; Y_2)) diverged at"), "{messages}");
 }
 
 #[test]

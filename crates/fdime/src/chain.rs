@@ -7,7 +7,7 @@
 //! smaller than the whole, and no critic has to show more than its batch can.
 
 use crate::error::{Result, invalid};
-use crate::message::Parameter;
+use crate::message::{Parameter, counted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -43,9 +43,8 @@ impl Chain {
     pub fn blocks(&self, columns: usize) -> Result<Vec<Vec<usize>>> {
         let fail = |expected: String| Err(invalid(Parameter::Chain, self, expected));
         if self.is_empty() || self.len() > columns {
-            return fail(format!(
-                "between 1 and {columns} blocks, because y has {columns} columns"
-            ));
+            let have = counted(columns, "column");
+            return fail(format!("between 1 and {columns} blocks, because y has {have}"));
         }
         match self {
             Chain::Equal(blocks) => Ok((0..*blocks)

@@ -8,6 +8,7 @@ use crate::nn::Activation;
 use crate::objective::{Estimator, Readout};
 use crate::pairing::Pairing;
 use crate::scenario::ScenarioName;
+use crate::train::LearningRateSchedule;
 
 /// The names of one kind of thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,16 @@ pub fn sections() -> Vec<Section> {
                 (Activation::Relu.name(), "max(0, z)"),
                 (Activation::Elu.name(), "z for z > 0, e^z - 1 below"),
                 (Activation::Softplus.name(), "ln(1 + e^z)"),
+            ],
+        ),
+        section(
+            "schedules",
+            &[
+                (LearningRateSchedule::Constant.name(), "the learning rate stays the same"),
+                (
+                    LearningRateSchedule::WarmUpAndCosine.name(),
+                    "it rises over 5% of the steps, then falls to 0",
+                ),
             ],
         ),
     ]

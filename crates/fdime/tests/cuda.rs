@@ -8,10 +8,10 @@ use fdime::objective::Objective;
 use fdime::parallel::Workers;
 use fdime::random::{Purpose, stream};
 use fdime::scores::Scores;
-use fdime::train::CriticLearner;
+use fdime::train::{BatchSource, CriticLearner, LearningRateSchedule, StaircasePlan, StaircaseRun};
 use fdime::{
-    Activation, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, Level, PairSource,
-    Pairing, RunPlan, ScenarioPlan, silent, summarise_runs,
+    Activation, Chain, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, Level,
+    Pairing, RunPlan, ScenarioPlan, Trace, silent, summarise_runs,
 };
 
 fn engine(precision: Precision) -> CudaEngine {
@@ -57,15 +57,16 @@ fn with_seed(mut plan: RunPlan, seed: u64) -> RunPlan {
     plan
 }
 
-/// Returns a batch of the plan's own scenario.
+/// Returns a batch of the plan's own samples, or of the columns of its term.
 fn batch(plan: &RunPlan, n: usize) -> Batch {
-    let scenario = plan.scenario.at(plan.schedule.levels[0]).unwrap();
-    let dims = scenario.dims();
-    let (mut x, mut y) = (vec![0.0; n * dims.0], vec![0.0; n * dims.1]);
-    scenario.sample(&mut stream(3, Purpose::Data, 0, 0), &mut x, &mut y);
+    let source = plan.staircase().unwrap();
+    let dims = BatchSource::dims(&source);
+    let (x, y) = (vec![0.0; n * dims.0], vec![0.0; n * dims.1]);
     let mut partner = Vec::new();
     learner(plan).pairing.fill(n, &mut stream(3, Purpose::Pairing, 0, 0), &mut partner).unwrap();
-    Batch { n, dims, x, y, partner, reference: Reference::default() }
+    let mut batch = Batch { n, dims, x, y, partner, reference: Reference::default() };
+    source.open().fill(3, 0, &mut batch, &mut Workers::new(1));
+    batch
 }
 
 /// Returns |a - b| / |b| for the Euclidean norm.
@@ -167,6 +168,35 @@ fn a_pass_agrees_with_the_cpu_in_tf32() {
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn a_pass_agrees_with_the_cpu_in_bf16() {
     a_pass_agrees(Precision::Bf16, 1e-2);
+}
+
+/// A step of every term of a chain agrees as other steps do, for every critic and pairing: terms are
+/// narrower than the program that they share, and read only their own columns.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn a_pass_of_a_term_agrees_with_the_cpu() {
+    let engine = engine(Precision::Fp32);
+    // The blocks differ in size, and their columns are not in order.
+    let uneven = Chain::Blocks(vec![vec![3], vec![4, 0], vec![1, 2]]);
+    for (critic, pairing) in PAIRINGS {
+        for (scenario, chain) in [
+            ("gaussian", Chain::Equal(5)),
+            ("gaussian", uneven.clone()),
+            ("dense-gaussian", Chain::Equal(2)),
+        ] {
+            for term in chain.terms() {
+                let mut plan = plan(critic, pairing, "gan-dime", &[40, 24]);
+                plan.training.learner.critic_mut().unwrap().critic.activation = Activation::Elu;
+                plan.scenario = ScenarioPlan::new(scenario, 5).unwrap();
+                plan.schedule.levels = plan.scenario.default_levels();
+                let name = format!("{} {pairing} {scenario} {chain} {term}", critic.name());
+                plan.term = Some(term);
+                let Errors { value, estimate, halves, .. } = compare(&engine, &plan, 37);
+                println!("{name}: value {value:.1e} estimate {estimate:.1e} halves {halves:.1e}");
+                assert!([value, estimate, halves].iter().all(|error| *error < 1e-5), "{name}");
+            }
+        }
+    }
 }
 
 /// Returns plans and batch sizes that cover all kernels.
@@ -304,9 +334,42 @@ fn staircases() -> Vec<RunPlan> {
     settings.into_iter().map(staircase).collect()
 }
 
-/// Compares the statistics of staircases on both devices: means of 8 runs each are within 4.5
-/// standard errors of each other (Student's t with 14 degrees of freedom: alpha = 5e-4 for each of
-/// 38 comparisons, fixed seeds), and variances over iterations are within a factor of 1.7.
+/// Asserts that the means of 8 runs on both devices are within 4.5 standard errors of each other
+/// (Student's t with 14 degrees of freedom: alpha = 5e-4 for each comparison, fixed seeds), and that
+/// variances over iterations are within a factor of 1.7.
+fn assert_close(name: &str, cpu: &[Trace], gpu: &[Trace]) {
+    let (cpu, gpu) = (summarise_runs(cpu, 150), summarise_runs(gpu, 150));
+    assert!(
+        cpu.len() == gpu.len() && cpu.iter().chain(&gpu).all(|level| level.runs == 8),
+        "{name}"
+    );
+    for (cpu, gpu) in cpu.iter().zip(&gpu) {
+        let squared_error = |spread: Option<f64>| spread.unwrap().powi(2) / 8.0;
+        let error = (squared_error(cpu.mean_spread) + squared_error(gpu.mean_spread)).sqrt();
+        let distance = (cpu.level.mean.0 - gpu.level.mean.0).abs() / error;
+        println!(
+            "{name} true {:.3}: cpu {:.4} gpu {:.4}, {distance:.1} standard errors; variances \
+             {:.5} {:.5}",
+            cpu.level.true_mi.0,
+            cpu.level.mean.0,
+            gpu.level.mean.0,
+            cpu.level.variance,
+            gpu.level.variance
+        );
+        assert!(distance < 4.5, "{name}");
+        let ratio = cpu.level.variance / gpu.level.variance;
+        assert!((0.6..1.7).contains(&ratio), "{name}: {ratio}");
+    }
+}
+
+/// Returns the traces of plans that must be completed.
+fn completed(engine: &dyn Engine, plans: &[RunPlan]) -> Vec<Trace> {
+    let traces: Vec<Trace> = engine.run(plans, &silent).into_iter().map(Result::unwrap).collect();
+    assert!(traces.iter().all(|trace| trace.ending == Ending::Completed));
+    traces
+}
+
+/// The statistics of 38 levels agree.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn staircases_agree_within_their_noise() {
@@ -315,28 +378,42 @@ fn staircases_agree_within_their_noise() {
         let CriticLearner { estimator, critic, pairing } = learner(&plan);
         let name = format!("{} {} {pairing} {estimator}", plan.scenario.name, critic.kind);
         let plans: Vec<RunPlan> = (0..8).map(|seed| with_seed(plan.clone(), seed)).collect();
-        let summaries = [&CpuEngine::new(0) as &dyn Engine, &cuda].map(|engine| {
-            let traces: Vec<_> =
-                engine.run(&plans, &silent).into_iter().map(Result::unwrap).collect();
-            assert!(traces.iter().all(|trace| trace.ending == Ending::Completed));
-            summarise_runs(&traces, 150)
-        });
-        for (cpu, gpu) in summaries[0].iter().zip(&summaries[1]) {
-            let squared_error = |spread: Option<f64>| spread.unwrap().powi(2) / 8.0;
-            let error = (squared_error(cpu.mean_spread) + squared_error(gpu.mean_spread)).sqrt();
-            let distance = (cpu.level.mean.0 - gpu.level.mean.0).abs() / error;
-            println!(
-                "{name} true {:.3}: cpu {:.4} gpu {:.4}, {distance:.1} standard errors; variances \
-                 {:.5} {:.5}",
-                cpu.level.true_mi.0,
-                cpu.level.mean.0,
-                gpu.level.mean.0,
-                cpu.level.variance,
-                gpu.level.variance
-            );
-            assert!(distance < 4.5, "{name}");
-            let ratio = cpu.level.variance / gpu.level.variance;
-            assert!((0.6..1.7).contains(&ratio), "{name}: {ratio}");
+        assert_close(&name, &completed(&CpuEngine::new(0), &plans), &completed(&cuda, &plans));
+    }
+}
+
+/// The sum and every term of a chain agree, with a learning rate that rises and falls, in a scenario
+/// whose subtracted terms are not 0.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn chained_staircases_agree_within_their_noise() {
+    let cuda = engine(Precision::Tf32);
+    for (critic, pairing) in [
+        (CriticKind::Deranged, Pairing::Derangement),
+        (CriticKind::Joint, Pairing::AllPairs),
+        (CriticKind::Separable, Pairing::AllPairs),
+    ] {
+        let mut run = plan(critic, pairing, "gan-dime", &[32, 32]);
+        run.scenario = ScenarioPlan::new("dense-gaussian", 5).unwrap();
+        run.schedule.levels = vec![Level::Rho(0.3), Level::Rho(0.6)];
+        run.schedule.iterations = 400;
+        run.training.optimizer.learning_rate = 2e-3;
+        run.training.learning_rate_schedule = LearningRateSchedule::WarmUpAndCosine;
+        let staircase =
+            StaircasePlan { chain: Some(Chain::Equal(3)), runs: 8, ..StaircasePlan::from(run) };
+        staircase.check().unwrap();
+        let plans = staircase.run_plans();
+        let [cpu, gpu] = [&CpuEngine::new(0) as &dyn Engine, &cuda]
+            .map(|engine| staircase.combine(completed(engine, &plans)));
+        let sums = |runs: &[StaircaseRun]| -> Vec<Trace> {
+            runs.iter().map(|run| run.trace.clone()).collect()
+        };
+        assert_close(&format!("{critic} sum"), &sums(&cpu), &sums(&gpu));
+        for (index, term) in Chain::Equal(3).terms().iter().enumerate() {
+            let traces = |runs: &[StaircaseRun]| -> Vec<Trace> {
+                runs.iter().map(|run| run.terms[index].trace.clone()).collect()
+            };
+            assert_close(&format!("{critic} {term}"), &traces(&cpu), &traces(&gpu));
         }
     }
 }

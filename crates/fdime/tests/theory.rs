@@ -77,6 +77,66 @@ fn fixed_points_bias_the_maximiser() {
     }
 }
 
+/// p(x, y1, y2) of a ternary x, a binary y1 and a ternary y2; all three depend on each other.
+const CHAINED: [[[f64; 3]; 2]; 3] = [
+    [[0.14, 0.03, 0.02], [0.01, 0.05, 0.06]],
+    [[0.06, 0.08, 0.02], [0.01, 0.05, 0.10]],
+    [[0.09, 0.02, 0.04], [0.03, 0.04, 0.15]],
+];
+
+/// Returns sum p over the values that the filter accepts.
+fn probability(accepts: impl Fn(usize, usize, usize) -> bool) -> f64 {
+    let values = (0..18).map(|k| (k / 6, k / 3 % 2, k % 3));
+    let accepted = values.filter(|&(x, y1, y2)| accepts(x, y1, y2));
+    accepted.map(|(x, y1, y2)| CHAINED[x][y1][y2]).sum()
+}
+
+/// Maximises J = p a(l) - q b(l) of one cell of a table by gradient ascent. The cells are
+/// independent of each other.
+fn maximise_cell(divergence: &Divergence, p: f64, q: f64) -> f64 {
+    let mut l = 0.0;
+    for _ in 0..100_000 {
+        l += 0.4 * (p * divergence.a_slope(l) - q * divergence.b_slope(l));
+    }
+    l
+}
+
+/// The chain rule I(X; Y1, Y2) = I(X; Y1) + I(X, Y1; Y2) - I(Y1; Y2): for every f the maximisers of
+/// the three terms are the log density ratios whose signed sum is that of x and (y1, y2), point by
+/// point. Deranging y2 alone also breaks its dependence on y1; the subtracted term removes that,
+/// and without it the sum is too large by I(Y1; Y2).
+#[test]
+fn the_terms_of_a_chain_add_up_to_the_log_density_ratio() {
+    for divergence in every_divergence() {
+        let (mut sum, mut exact, mut without, mut excess) = (0.0, 0.0, 0.0, 0.0);
+        for (x, y1, y2) in (0..18).map(|k| (k / 6, k / 3 % 2, k % 3)) {
+            let p = CHAINED[x][y1][y2];
+            let p_x = probability(|a, _, _| a == x);
+            let p_y1 = probability(|_, b, _| b == y1);
+            let p_y2 = probability(|_, _, c| c == y2);
+            let p_x_y1 = probability(|a, b, _| (a, b) == (x, y1));
+            let p_y = probability(|_, b, c| (b, c) == (y1, y2));
+            let terms =
+                [(1.0, p_x_y1, p_x * p_y1), (1.0, p, p_x_y1 * p_y2), (-1.0, p_y, p_y1 * p_y2)];
+            let maximisers = terms.map(|(sign, joint, marginal)| {
+                let l = maximise_cell(&divergence, joint, marginal);
+                assert!((l - (joint / marginal).ln()).abs() < 1e-6, "{divergence}: {l}");
+                sign * l
+            });
+            let log_ratio: f64 = maximisers.iter().sum();
+            let expected = (p / (p_x * p_y)).ln();
+            assert!((log_ratio - expected).abs() < 1e-6, "{divergence} at ({x}, {y1}, {y2})");
+            sum += p * log_ratio;
+            exact += p * expected;
+            without += p * (maximisers[0] + maximisers[1]);
+            excess += p * (p_y / (p_y1 * p_y2)).ln();
+        }
+        assert!((sum - exact).abs() < 1e-6, "{divergence}: {sum} instead of {exact}");
+        assert!(excess > 0.1, "y1 and y2 depend on each other: {excess}");
+        assert!((without - exact - excess).abs() < 1e-6, "{divergence}: {without}");
+    }
+}
+
 /// Returns J of paired scores, computed by the library.
 fn paired_value(divergence: &Divergence, joint: &[f32], marginal: &[f32]) -> f64 {
     let counts = PairCounts { joint: joint.len(), marginal: marginal.len() };

@@ -13,11 +13,13 @@ __all__ = [
     "Journal",
     "Model",
     "Objective",
+    "Run",
     "Scenario",
     "Table",
     "Trace",
     "adjust_pairs",
     "check_plan",
+    "combine",
     "estimate",
     "estimate_pair",
     "estimate_plan",
@@ -92,6 +94,13 @@ class Trace:
     def values(self) -> _Float64: ...
     @property
     def diverged_at(self) -> int | None: ...
+
+@final
+class Run:
+    @property
+    def trace(self) -> Trace: ...
+    @property
+    def terms(self) -> list[tuple[str, Trace]]: ...
 
 @final
 class Divergence:
@@ -172,7 +181,8 @@ def execute(
     log: str | PathLike[str] | None,
     callback: _Callback,
 ) -> tuple[list[Trace], list[str]]: ...
-def summarise(traces: list[Trace], last: int) -> str: ...
+def combine(plan: str, traces: list[Trace]) -> list[Run]: ...
+def summarise(runs: list[Run], last: int) -> str: ...
 def suite(name: str) -> list[tuple[str, str, int, str]]: ...
 def names() -> dict[str, dict[str, str]]: ...
 def panic_in_a_worker() -> None: ...

@@ -111,11 +111,14 @@ def plot_matrix(result: Matrix, figure: Figure | None) -> Figure:
 
 def plot_staircase(result: Staircase, figure: Figure | None) -> Figure:
     count = len(result.estimators)
-    columns = min(count, 3)
-    rows = -(-count // columns)
+    chained = bool(result.terms)
+    # The terms of a chain are beside their staircase.
+    columns = 2 if chained else min(count, 3)
+    shown = 2 * count if chained else count
+    rows = -(-shown // columns)
     figure = _new_figure(figure, (4.0 * columns, 3.0 * rows))
-    panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
-    for panel, name in zip(panels, result.estimators):
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, name in zip(panels[:: 2 if chained else 1], result.estimators):
         run = result.estimates[name][0]
         steps = np.arange(run.size)
         width = max(1, run.size // 100)
@@ -126,6 +129,27 @@ def plot_staircase(result: Staircase, figure: Figure | None) -> Figure:
         panel.set(title=name, xlabel="iteration", ylabel="nats")
         _hide_frame(panel)
     panels[0].legend(frameon=False)
-    for panel in panels[count:]:
+    if chained:
+        for panel, name in zip(panels[1::2], result.estimators):
+            _plot_terms(panel, [row for row in result.summary if row["estimator"] == name])
+    for panel in panels[shown:]:
         panel.set_visible(False)
     return figure
+
+
+def _plot_terms(panel: Any, rows: list[dict[str, Any]]) -> None:
+    """Stack the terms of each level: what raises the sum above 0, what lowers it below."""
+    for level, row in enumerate(rows):
+        ends = {True: 0.0, False: 0.0}
+        for term in row["terms"]:
+            signed = term["mean"] if term["with_x"] else -term["mean"]
+            up = signed >= 0
+            colour, alpha = f"C{term['block']}", 1.0 if term["with_x"] else 0.4
+            panel.bar(level, signed, 0.62, bottom=ends[up], color=colour, alpha=alpha)
+            ends[up] += signed
+        panel.hlines(row["mean"], level - 0.45, level + 0.45, color=_BAR, lw=1.8)
+        panel.hlines(row["true_mi"], level - 0.5, level + 0.5, color=_MARK, lw=1.5, ls="--")
+    panel.axhline(0.0, color=_SOFT, lw=0.8)
+    panel.set_xticks(range(len(rows)), [f"{row['true_mi']:.3g}" for row in rows])
+    panel.set(title="terms (pale: subtracted)", xlabel="true MI of the level", ylabel="nats")
+    _hide_frame(panel)

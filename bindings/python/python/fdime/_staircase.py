@@ -42,15 +42,21 @@ class Staircase:
     #: For each estimator an array (runs, iterations) of the objective.
     values: dict[str, NDArray[np.float64]] = field(repr=False)
     #: A dictionary for each level that at least one run finished, with ``estimator, true_mi, mean,
-    #: bias, variance, mse, window, runs, mean_spread``. ``bias`` is \|mean - true\|.
+    #: bias, variance, mse, window, runs, mean_spread``. ``bias`` is \|mean - true\|. With a chain also
+    #: ``terms``: for each term ``term, block, with_x, mean, variance``. The mean is the sum of the
+    #: terms ``with_x``, I(X, Y_<b; Y_b), less the others, I(Y_<b; Y_b).
     summary: list[dict[str, Any]]
-    #: A dictionary for each run that diverged, with ``estimator, seed, iteration``.
+    #: A dictionary for each run that diverged, with ``estimator, seed, iteration``, and the ``term``
+    #: of a chain.
     failures: list[dict[str, Any]]
     #: The settings; ``staircase(plan=...)`` repeats the runs.
     plan: dict[str, Any] = field(repr=False)
+    #: With a chain, for each estimator and term an array (runs, iterations) of estimates, whose signed
+    #: sum is that of ``estimates``; otherwise empty.
+    terms: dict[str, dict[str, NDArray[np.float64]]] = field(default_factory=dict, repr=False)
 
     def plot(self, figure: Figure | None = None) -> Figure:
-        """Plot the first run of each estimator with matplotlib."""
+        """Plot the first run of each estimator with matplotlib; with a chain, also its terms."""
         from ._plot import plot_staircase
 
         return plot_staircase(self, figure)
@@ -71,6 +77,8 @@ def staircase_plan(
     batch: int | None = None,
     iterations: int | None = None,
     learning_rate: float | None = None,
+    learning_rate_schedule: str | None = None,
+    chain: int | Sequence[Sequence[int]] | None = None,
     link: str | None = None,
     readout: str | None = None,
     runs: int | None = None,
@@ -80,10 +88,14 @@ def staircase_plan(
     """Return the plan of a staircase: all settings of its runs, as plain data.
 
     Settings that are not given are those of ``plan``, an earlier plan or its JSON, or the paper's.
+    The ``learning_rate_schedule`` is ``constant`` or ``warm-up-and-cosine``. A ``chain`` splits y into
+    blocks of columns: a number of blocks, or the columns of each block, counted from 0.
 
     >>> plan = staircase_plan("kl-dime", dim=2, levels=[1, 2], iterations=100)
     >>> plan["schedule"]
     {'levels': ['mi=1', 'mi=2'], 'iterations': 100}
+    >>> staircase_plan("kl-dime", dim=3, chain=[[2], [0, 1]])["chain"]
+    [[2], [0, 1]]
     """
     if isinstance(estimator, (str, Divergence)) or callable(estimator):
         estimator = [estimator]
@@ -104,6 +116,8 @@ def staircase_plan(
         "batch": _optional_count(batch, "batch"),
         "iterations": _optional_count(iterations, "iterations"),
         "learning_rate": learning_rate,
+        "learning_rate_schedule": learning_rate_schedule,
+        "chain": _chain(chain),
         "link": link,
         "readout": readout,
         "runs": _optional_count(runs, "runs"),
@@ -118,6 +132,18 @@ def staircase_plan(
 
 def _optional_count(value: int | None, argument: str) -> int | None:
     return None if value is None else check_count(value, argument)
+
+
+def _chain(chain: Any) -> int | list[list[int]] | None:
+    if chain is None:
+        return None
+    nested = isinstance(chain, Iterable) and not isinstance(chain, (str, bytes))
+    if not nested:
+        return check_count(chain, "chain")
+    blocks = list(chain)
+    if not all(isinstance(b, Iterable) and not isinstance(b, (str, bytes)) for b in blocks):
+        raise TypeError(f"chain={chain!r}: give a number of blocks, or a list of columns for each")
+    return [[check_count(column, "chain") for column in block] for block in blocks]
 
 
 def staircase(
@@ -153,7 +179,12 @@ def staircase(
         As for :func:`mutual_information`.
     options
         The arguments of :func:`staircase_plan`: ``plan``, ``scenario``, ``dim``, ``levels``, ``critic``,
-        ``pairing``, ``hidden``, ``batch``, ``iterations``, ``learning_rate``, ``runs``, ``seed``, ...
+        ``pairing``, ``hidden``, ``batch``, ``iterations``, ``learning_rate``,
+        ``learning_rate_schedule``, ``chain``, ``runs``, ``seed``, ...
+
+    With ``chain=B`` an estimate is a sum over B blocks of y's columns, by the chain rule
+    I(X; Y) = sum_b [I(X, Y_<b; Y_b) - I(Y_<b; Y_b)]. Each term is trained separately and is about B times
+    smaller than the whole, so much more information can be estimated; a run is then 2B - 1 trainings.
 
     Examples
     --------
@@ -163,6 +194,16 @@ def staircase(
     (1, 300)
     >>> abs(result.summary[0]["mean"] - 0.5) < 0.3
     True
+
+    The chain rule over two blocks of y:
+
+    >>> result = staircase("gan-dime", dim=2, levels=[1], iterations=300, hidden=[32, 32], chain=2,
+    ...                    learning_rate=5e-3, learning_rate_schedule="warm-up-and-cosine",
+    ...                    last=100, device="cpu")
+    >>> [term["term"] for term in result.summary[0]["terms"]]
+    ['I(X; Y_1)', 'I(X, Y_1; Y_2)', 'I(Y_1; Y_2)']
+    >>> result.terms["gan-dime"]["I(X, Y_1; Y_2)"].shape
+    (1, 300)
     """
     plan = staircase_plan(estimator, **options)
     plans = _native.run_plans(json.dumps(plan))
@@ -210,21 +251,30 @@ def _execute_on_backend(
 
 
 def _result(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:
-    runs = plan["runs"]
+    count = plan["runs"]
     iterations = len(plan["schedule"]["levels"]) * plan["schedule"]["iterations"]
     labels = _labels([estimator["name"] for estimator in plan["estimators"]])
     true_mi = np.repeat(traces[0].true_mi, plan["schedule"]["iterations"])
     result = Staircase(labels, true_mi, {}, {}, [], [], plan)
+    runs = _native.combine(json.dumps(plan), traces)
     for k, name in enumerate(labels):
-        own = traces[k * runs : (k + 1) * runs]
-        result.estimates[name] = np.stack([_padded(t.estimates, iterations) for t in own])
-        result.values[name] = np.stack([_padded(t.values, iterations) for t in own])
+        own = runs[k * count : (k + 1) * count]
+        sums = [run.trace for run in own]
+        result.estimates[name] = np.stack([_padded(t.estimates, iterations) for t in sums])
+        result.values[name] = np.stack([_padded(t.values, iterations) for t in sums])
         for level in json.loads(_native.summarise(own, plan["last"])):
             result.summary.append({"estimator": name, **level})
-        for index, trace in enumerate(own):
-            if trace.diverged_at is not None:
-                failure = {"estimator": name, "seed": plan["seed"] + index}
-                result.failures.append({**failure, "iteration": trace.diverged_at})
+        terms = [run.terms for run in own]
+        for of_term in zip(*terms):
+            values = np.stack([_padded(trace.estimates, iterations) for _, trace in of_term])
+            result.terms.setdefault(name, {})[of_term[0][0]] = values
+        for index, trace in enumerate(sums):
+            # The sum of a chain ends with the first of its terms; each that diverged is named.
+            ended = [({"term": term}, part) for term, part in terms[index]] or [({}, trace)]
+            for term, part in ended:
+                if part.diverged_at is not None:
+                    failure = {"estimator": name, "seed": plan["seed"] + index, **term}
+                    result.failures.append({**failure, "iteration": part.diverged_at})
     return result
 
 

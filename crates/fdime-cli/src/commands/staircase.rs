@@ -6,13 +6,17 @@ use crate::outputs;
 use crate::report::staircase::{Curve, Line, POINTS, Panel, render};
 use crate::values::CommaSeparated;
 use fdime::data::write_whole;
-use fdime::train::{Outcome as Training, RunLog, StaircaseOptions, StaircasePlan, StaircaseRun};
+use fdime::train::{
+    Outcome as Training, RunLog, StaircaseOptions, StaircasePlan, StaircaseRun, TermSummary,
+    summarise_terms,
+};
 use fdime::{
     AnyEstimator, Chain, Device, Ending, Engine, Estimator, LevelSummary, Link, Observer, Readout,
     RunPlan, RunsSummary, StepRecord, Term, Trace, counted, summarise_runs,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -160,40 +164,7 @@ struct Row {
     summary: RunsSummary,
     /// The terms of a chain, whose signed sum is the estimate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    terms: Vec<TermRow>,
-}
-
-/// The mean of a term over all runs at one level.
-#[derive(Serialize)]
-struct TermRow {
-    term: String,
-    block: usize,
-    with_x: bool,
-    mean: f64,
-    variance: f64,
-}
-
-impl TermRow {
-    /// Returns the terms of all runs of an estimator at one level.
-    fn at_level(level: usize, runs: &[StaircaseRun], last: usize) -> Vec<Self> {
-        let terms = runs.first().map_or(0, |run| run.terms.len());
-        let row = |index: usize| {
-            let term = runs[0].terms[index].term.clone();
-            let summaries: Vec<LevelSummary> = runs
-                .iter()
-                .filter_map(|run| run.terms[index].trace.summarise(last).get(level).copied())
-                .collect();
-            let summary = RunsSummary::over_runs(&summaries)?;
-            Some(TermRow {
-                term: term.to_string(),
-                block: term.block + 1,
-                with_x: term.with_x,
-                mean: summary.level.mean.0,
-                variance: summary.level.variance,
-            })
-        };
-        (0..terms).filter_map(row).collect()
-    }
+    terms: Vec<TermSummary>,
 }
 
 /// Returns the trainings that diverged.
@@ -254,9 +225,9 @@ impl Report {
         let groups = plan.estimators.iter().zip(runs.chunks(plan.runs));
         let results = groups.flat_map(|(estimator, runs)| {
             let traces: Vec<Trace> = runs.iter().map(|run| run.trace.clone()).collect();
-            let levels = summarise_runs(&traces, plan.last).into_iter().enumerate();
-            let terms = move |level| TermRow::at_level(level, runs, plan.last);
-            levels.map(move |(level, summary)| row(estimator, summary, terms(level)))
+            let levels = summarise_runs(&traces, plan.last).into_iter();
+            let terms = summarise_terms(runs, plan.last);
+            levels.zip(terms).map(move |(summary, terms)| row(estimator, summary, terms))
         });
         Report {
             results: results.collect(),
@@ -285,6 +256,9 @@ impl Report {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{}", textwrap::fill(&headline(plan), 80))?;
         writeln!(out, "{}", textwrap::fill(&self.settings(), 80))?;
+        if plan.chain.is_some() {
+            writeln!(out, "{TERMS_NOTE}")?;
+        }
         if self.device != Device::Cpu.to_string() {
             writeln!(out, "on {}", self.device)?;
         }
@@ -303,7 +277,9 @@ impl Report {
                 }
             }
             let failures = self.failures.iter().filter(|run| run.identity == identity);
-            match failures.count() {
+            // Several terms of a run may diverge.
+            let seeds: BTreeSet<u64> = failures.map(|run| run.seed).collect();
+            match seeds.len() {
                 0 => {}
                 diverged => {
                     writeln!(out, "{label:width$}  {diverged} of {} runs diverged", plan.runs)?;
@@ -314,29 +290,42 @@ impl Report {
     }
 
     fn settings(&self) -> String {
-        let StaircasePlan { schedule, runs, last, seed, .. } = &self.plan;
+        let StaircasePlan { schedule, runs, last, seed, chain, .. } = &self.plan;
+        let trainings = |chain: &Chain| format!(" of {}", counted(2 * chain.len() - 1, "training"));
         format!(
-            "last {} of {} at each level; {}, seed {seed}; MI in nats; {:.1} s",
+            "last {} of {} at each level; {}{}, seed {seed}; MI in nats; {:.1} s",
             schedule.iterations.min(*last),
             counted(schedule.iterations, "iteration"),
             counted(*runs, "run"),
+            chain.as_ref().map_or(String::new(), trainings),
             self.seconds,
         )
     }
 }
 
-/// Returns what each block adds: the difference of its two terms, and the subtracted one.
-fn terms_line(terms: &[TermRow]) -> String {
-    let block = |added: &TermRow| {
-        let is_subtracted = |term: &&TermRow| term.block == added.block && !term.with_x;
+/// What [`terms_line`] shows.
+const TERMS_NOTE: &str = "below each row, what blocks b of y add: I(X, Y_<b; Y_b) - I(Y_<b; Y_b)";
+
+/// Returns what each block adds to the mean: its two terms; the first block has only one.
+fn terms_line(terms: &[TermSummary]) -> String {
+    // The two terms of a block stay in the same line.
+    const NO_BREAK: &str = "\u{a0}";
+    let block = |added: &TermSummary| {
+        let is_subtracted = |term: &&TermSummary| term.block == added.block && !term.with_x;
         match terms.iter().find(is_subtracted) {
-            Some(subtracted) => format!("{:.2} - {:.2}", added.mean, subtracted.mean),
-            None => format!("{:.2}", added.mean),
+            Some(other) => {
+                let (added, mut subtracted) = (cell(added.mean, 2), cell(other.mean, 2));
+                if subtracted.starts_with('-') {
+                    subtracted = format!("({subtracted})");
+                }
+                format!("{added}{NO_BREAK}-{NO_BREAK}{subtracted}")
+            }
+            None => cell(added.mean, 2),
         }
     };
     let blocks: Vec<String> = terms.iter().filter(|term| term.with_x).map(block).collect();
     let options = textwrap::Options::new(80).initial_indent("  = ").subsequent_indent("    ");
-    textwrap::fill(&blocks.join("  +  "), options)
+    textwrap::fill(&blocks.join("  +  "), options).replace(NO_BREAK, " ")
 }
 
 /// Returns the numbers of a row of the table.
@@ -354,7 +343,13 @@ fn cells(level: &LevelSummary) -> String {
 
 /// Formats a number of the table; large numbers of diverging estimators in scientific notation.
 fn cell(value: f64, decimals: usize) -> String {
-    if value.abs() < 1000.0 { format!("{value:.decimals$}") } else { format!("{value:.1e}") }
+    let text =
+        if value.abs() < 1000.0 { format!("{value:.decimals$}") } else { format!("{value:.1e}") };
+    // A small negative number is rounded to -0.00.
+    match text.strip_prefix('-') {
+        Some(size) if size.chars().all(|digit| matches!(digit, '0' | '.')) => size.to_string(),
+        _ => text,
+    }
 }
 
 fn headline(plan: &StaircasePlan) -> String {
@@ -367,22 +362,26 @@ fn headline(plan: &StaircasePlan) -> String {
         plan.critic.kind,
         hidden.join("-"),
         plan.pairing,
-        plan.chain
-            .as_ref()
-            .map_or(String::new(), |chain| format!(", chain of {} blocks", chain.len()))
+        plan.chain.as_ref().map_or(String::new(), |chain| format!(
+            ", chain of {} of y",
+            counted(chain.len(), "block")
+        ))
     )
 }
 
 /// Returns the plot of the first run of each estimator.
 fn plot(plan: &StaircasePlan, runs: &[StaircaseRun]) -> String {
+    let first_runs: Vec<&[StaircaseRun]> = runs.chunks(plan.runs).map(|runs| &runs[..1]).collect();
     let curves: Vec<Curve> =
-        runs.chunks(plan.runs).map(|runs| Curve::new(&runs[0].trace, POINTS)).collect();
-    let panel = |(estimator, curve): (&AnyEstimator, _)| Panel {
+        first_runs.iter().map(|run| Curve::new(&run[0].trace, POINTS)).collect();
+    let panel = |((estimator, curve), run): ((&AnyEstimator, _), &&[StaircaseRun])| Panel {
         title: estimator.to_string(),
         batch: plan.batch,
         lines: vec![Line { label: String::new(), curve, hints: Vec::new() }],
+        terms: plan.chain.as_ref().map(|_| summarise_terms(run, plan.last)),
     };
-    let panels: Vec<Panel> = plan.estimators.iter().zip(&curves).map(panel).collect();
+    let panels: Vec<Panel> =
+        plan.estimators.iter().zip(&curves).zip(&first_runs).map(panel).collect();
     let runs = match plan.runs {
         1 => String::new(),
         runs => format!(", first of {runs} runs"),

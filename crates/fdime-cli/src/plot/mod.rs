@@ -19,7 +19,8 @@ use maud::{Markup, PreEscaped, html};
 
 /// The space between panels and around them.
 const GAP: f64 = 14.0;
-const MAX_COLUMNS: usize = 3;
+/// The usual number of panels next to each other.
+pub const COLUMNS: usize = 3;
 
 /// A complete figure: panels in a grid under a title and a legend.
 pub struct Figure {
@@ -27,6 +28,8 @@ pub struct Figure {
     pub legend: Vec<Key>,
     /// Width and height of each panel.
     pub panel_size: (f64, f64),
+    /// The most panels next to each other.
+    pub columns: usize,
     pub panels: Vec<Panel>,
 }
 
@@ -34,7 +37,7 @@ impl Figure {
     /// Returns the SVG file.
     pub fn to_svg(&self) -> String {
         let (panel_width, panel_height) = self.panel_size;
-        let columns = self.panels.len().clamp(1, MAX_COLUMNS);
+        let columns = self.panels.len().clamp(1, self.columns);
         let rows = self.panels.len().div_ceil(columns);
         let title_width = 7.6 * self.title.chars().count() as f64 + 2.0 * GAP;
         let width = (columns as f64 * (panel_width + GAP) + GAP).max(title_width).ceil();
@@ -145,6 +148,7 @@ mod tests {
                     title: "t & u".into(),
                     legend: vec![Key::new(Stroke::solid(Ink::Truth), "<key>")],
                     panel_size: (300.0, 200.0),
+                    columns: COLUMNS,
                     panels: vec![panel(values, logarithmic)],
                 };
                 let svg = figure.to_svg();
@@ -207,7 +211,7 @@ mod tests {
             let key = || vec![Key::new(Stroke::solid(Ink::Truth), &name)];
             check_xml(&inline(&panel, &key(), &name, (300.0, 200.0)).into_string());
             let panels = vec![panel];
-            let figure = Figure { title: name.clone(), legend: key(), panel_size: (300.0, 200.0), panels };
+            let figure = Figure { title: name.clone(), legend: key(), panel_size: (300.0, 200.0), columns: COLUMNS, panels };
             check_xml(&figure.to_svg());
         }
     }

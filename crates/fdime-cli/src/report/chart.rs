@@ -1,7 +1,7 @@
 //! Charts of measured series, as lines or as bars, in panels that share colours and a legend.
 
 use crate::plot::marks::{Bars, Dot, Line, Points};
-use crate::plot::{self, Axis, Dash, Figure, Ink, Key, Stroke, number};
+use crate::plot::{self, Axis, COLUMNS, Dash, Figure, Ink, Key, Stroke, number};
 
 /// A figure of panels that share their series.
 pub struct Chart {
@@ -92,6 +92,7 @@ impl Chart {
             title: self.title.clone(),
             legend,
             panel_size: (380.0, 270.0),
+            columns: COLUMNS,
             panels: self.panels.iter().map(|panel| panel.to_plot(&names)).collect(),
         }
         .to_svg()

@@ -1,7 +1,7 @@
 //! A heat map of a symmetric matrix.
 
 use crate::plot::marks::{Cells, ColourBar};
-use crate::plot::{Axis, Figure, Margins, Panel, place_labels};
+use crate::plot::{Axis, COLUMNS, Figure, Margins, Panel, place_labels};
 
 /// The smallest cell that a value of two decimals fits into.
 const MIN_LABELLED_CELL: f64 = 34.0;
@@ -36,8 +36,14 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
     );
     panel.add(None, ColourBar { max });
     let panel_size = (margin + side + panel.margins.right, side + margin);
-    Figure { title: title.to_string(), legend: Vec::new(), panel_size, panels: vec![panel] }
-        .to_svg()
+    Figure {
+        title: title.to_string(),
+        legend: Vec::new(),
+        panel_size,
+        columns: COLUMNS,
+        panels: vec![panel],
+    }
+    .to_svg()
 }
 
 #[cfg(test)]

@@ -4,5 +4,6 @@ pub mod chart;
 pub mod estimate;
 pub mod heat_map;
 pub mod staircase;
+mod terms;
 
 pub use crate::plot::shortened;

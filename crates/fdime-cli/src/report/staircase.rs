@@ -1,9 +1,11 @@
 //! The staircase plot: panels with the estimates, their moving average, the true mutual information
-//! and the line ln N.
+//! and the line ln N; beside each panel of a chain, its terms.
 
+use super::terms;
 use crate::plot::marks::{self, Band, Rule, Zones};
-use crate::plot::{self, Axis, Dash, Figure, Ink, Key, Stroke};
+use crate::plot::{self, Axis, COLUMNS, Dash, Figure, Ink, Key, Stroke};
 use fdime::Trace;
+use fdime::train::TermSummary;
 use serde::{Deserialize, Serialize};
 
 /// One panel.
@@ -12,6 +14,8 @@ pub struct Panel<'a> {
     /// The batch size, whose logarithm is drawn.
     pub batch: usize,
     pub lines: Vec<Line<'a>>,
+    /// The terms of a chain at each level that was finished; `None` for direct runs.
+    pub terms: Option<Vec<Vec<TermSummary>>>,
 }
 
 /// A run within a panel.
@@ -65,7 +69,7 @@ impl Curve {
 /// Points of a curve in the plot of the command `staircase`.
 pub const POINTS: usize = 600;
 
-const TRUTH: Stroke = Stroke { ink: Ink::Truth, dash: Dash::Dashed };
+pub const TRUTH: Stroke = Stroke { ink: Ink::Truth, dash: Dash::Dashed };
 const CAP: Stroke = Stroke { ink: Ink::Limit, dash: Dash::Dotted };
 
 /// Returns the plot as an SVG file. Lines with the same label have the same colour.
@@ -81,21 +85,38 @@ pub fn render(panels: &[Panel], title: &str) -> String {
     let highest = true_mi.fold(0.0, f64::max);
     let cap = panels.iter().map(Panel::cap).fold(0.0, f64::max);
     let top = (1.3 * highest).max(1.08 * cap);
+    let chained = panels.iter().any(|panel| panel.terms.is_some());
+    let terms = panels.iter().flat_map(|panel| &panel.terms);
+    let terms_range = terms::range(terms.flatten(), panels.iter().flat_map(Panel::true_mi));
+    let width = if panels.len() == 1 && !chained { 640.0 } else { 320.0 };
+    let plot = |panel: &Panel| {
+        let stairs = panel.to_plot(&labels, (-0.08 * top, top));
+        let true_mi: Vec<f64> = panel.true_mi().collect();
+        let terms = panel.terms.as_ref();
+        let terms = terms.map(|terms| terms::panel(terms, &true_mi, terms_range, width));
+        [Some(stairs), terms]
+    };
     Figure {
         title: title.to_string(),
         legend: legend(&labels, panels),
-        panel_size: (if panels.len() == 1 { 640.0 } else { 320.0 }, 232.0),
-        panels: panels.iter().map(|panel| panel.to_plot(&labels, (-0.08 * top, top))).collect(),
+        panel_size: (width, 232.0),
+        columns: if chained { 2 } else { COLUMNS },
+        panels: panels.iter().flat_map(plot).flatten().collect(),
     }
     .to_svg()
 }
 
 fn legend(labels: &[&str], panels: &[Panel]) -> Vec<Key> {
+    let terms = panels.iter().flat_map(|panel| &panel.terms).flatten().flatten();
+    let blocks = terms.map(|term| term.block).max().unwrap_or(0);
     let mut keys = match labels {
         [] | [""] => {
             let estimate = Stroke { ink: Ink::Series(0), dash: Dash::Pale };
             let average = Stroke::solid(Ink::Series(0));
-            vec![Key::new(estimate, "estimate"), Key::new(average, "moving average")]
+            match blocks {
+                0 => vec![Key::new(estimate, "estimate"), Key::new(average, "moving average")],
+                _ => vec![Key::new(estimate, "sum of the terms"), Key::new(average, "its average")],
+            }
         }
         _ => {
             let colours = (0..).map(|index| Stroke::solid(Ink::Series(index)));
@@ -106,12 +127,19 @@ fn legend(labels: &[&str], panels: &[Panel]) -> Vec<Key> {
     let batch = panels.first().map_or(0, |panel| panel.batch);
     let same = panels.iter().all(|panel| panel.batch == batch);
     keys.push(Key::new(CAP, if same { format!("ln {batch}") } else { "ln N".into() }));
+    keys.extend(terms::legend(blocks));
     keys
 }
 
 impl Panel<'_> {
     fn cap(&self) -> f64 {
         (self.batch as f64).ln()
+    }
+
+    /// Returns the true mutual information of each level.
+    fn true_mi(&self) -> impl Iterator<Item = f64> {
+        let levels = self.lines.first().map_or(&[][..], |line| &line.curve.true_mi);
+        levels.iter().map(|mi| f64::from(*mi))
     }
 
     fn to_plot(&self, labels: &[&str], y_range: (f64, f64)) -> plot::Panel {
@@ -126,8 +154,7 @@ impl Panel<'_> {
         for line in &self.lines {
             panel.add(line.series(), line.curve.band(ink(line)));
         }
-        let true_mi = levels.iter().map(|mi| f64::from(*mi));
-        panel.add(None, marks::Line::steps(TRUTH, true_mi, iterations));
+        panel.add(None, marks::Line::steps(TRUTH, self.true_mi(), iterations));
         panel.add(None, Rule::horizontal(CAP, self.cap()));
         for line in &self.lines {
             panel.add(line.series(), line.curve.average(ink(line)));

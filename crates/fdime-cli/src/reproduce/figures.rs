@@ -69,7 +69,7 @@ fn stairs<'a>(results: &'a Results) -> Vec<staircase::Panel<'a>> {
             };
             let batch = shown.first().map_or(0, |staircase| staircase.plan.training.batch);
             let lines = shown.into_iter().filter_map(line).collect();
-            panels.push(staircase::Panel { title, batch, lines });
+            panels.push(staircase::Panel { title, batch, lines, terms: None });
         }
     }
     panels

@@ -22,7 +22,9 @@ pub use outcome::{Checkpoint, CurvePoint, Ending, Outcome, StepRecord};
 pub use plan::{RunPlan, Schedule};
 pub use run_log::{LoggedRun, RunLog, Runs};
 pub use source::{BatchSource, Batches, HeldOut, SelectedColumns, Staircase};
-pub use staircase::{StaircaseOptions, StaircasePlan, StaircaseRun, TermTrace};
+pub use staircase::{
+    StaircaseOptions, StaircasePlan, StaircaseRun, TermSummary, TermTrace, summarise_terms,
+};
 pub use trace::{LevelSummary, RunsSummary, Trace, summarise_runs};
 pub use trainer::Trainer;
 pub use training::{LearningRateSchedule, Training};

@@ -1,6 +1,9 @@
 //! Staircases of several estimators.
 
-use super::{AnyEstimator, LearnerPlan, LearningRateSchedule, RunPlan, Schedule, Trace, Training};
+use super::{
+    AnyEstimator, BatchSource, LearnerPlan, LearningRateSchedule, LevelSummary, RunPlan,
+    RunsSummary, Schedule, Staircase, Trace, Training,
+};
 use crate::chain::{Chain, Term};
 use crate::critic::{CriticKind, CriticPlan};
 use crate::error::{Error, Result, invalid};
@@ -173,6 +176,10 @@ impl StaircasePlan {
         if self.estimators.is_empty() {
             return Err(invalid(Parameter::Estimator, "[]", "at least one, e.g. gan-dime"));
         }
+        if let Some(chain) = &self.chain {
+            // Before there are plans for the terms: there may be none, or too many.
+            chain.blocks(Staircase::new(&self.scenario, &self.schedule)?.dims().1)?;
+        }
         let check = |estimator| self.term_plans(estimator, 0).iter().try_for_each(RunPlan::check);
         self.estimators.iter().try_for_each(check)
     }
@@ -266,6 +273,59 @@ impl StaircaseRun {
     }
 }
 
+/// A term of a chain at one level, over runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TermSummary {
+    /// The term as a formula.
+    pub term: String,
+    /// Its block, counted from 1.
+    pub block: usize,
+    /// Whether X is beside the earlier blocks, so that the term is added and not subtracted.
+    pub with_x: bool,
+    /// The mean of the estimates, in nats.
+    pub mean: f64,
+    /// The variance of the estimates over the iterations, as the mean over the runs.
+    pub variance: f64,
+}
+
+impl TermSummary {
+    /// Returns what the term contributes to the sum: its mean with its sign.
+    pub fn contribution(&self) -> f64 {
+        if self.with_x { self.mean } else { -self.mean }
+    }
+}
+
+/// Returns the terms of each level over the runs that finished it with every term, so that the
+/// contributions add up to the mean that [`summarise_runs`](super::summarise_runs) gives. The lists
+/// are empty for direct runs.
+pub fn summarise_terms(runs: &[StaircaseRun], window: usize) -> Vec<Vec<TermSummary>> {
+    // For each run and term the summaries of the levels that the whole run finished.
+    let of_term = |run: &StaircaseRun, term: &TermTrace| {
+        let finished = run.trace.steps.len() / run.trace.iterations.max(1);
+        term.trace.summarise(window).into_iter().take(finished).collect::<Vec<_>>()
+    };
+    let of_run = |run: &StaircaseRun| -> Vec<Vec<LevelSummary>> {
+        run.terms.iter().map(|term| of_term(run, term)).collect()
+    };
+    let summaries: Vec<Vec<Vec<LevelSummary>>> = runs.iter().map(of_run).collect();
+    let levels = runs.iter().map(|run| run.trace.summarise(window).len()).max().unwrap_or(0);
+    let at = |level: usize, (index, term): (usize, &TermTrace)| {
+        let runs: Vec<LevelSummary> =
+            summaries.iter().filter_map(|run| run.get(index)?.get(level).copied()).collect();
+        let summary = RunsSummary::over_runs(&runs)?.level;
+        Some(TermSummary {
+            term: term.term.to_string(),
+            block: term.term.block + 1,
+            with_x: term.term.with_x,
+            mean: summary.mean.0,
+            variance: summary.variance,
+        })
+    };
+    let terms = runs.first().map_or(&[][..], |run| &run.terms);
+    let of_level = |level| terms.iter().enumerate().filter_map(|term| at(level, term)).collect();
+    (0..levels).map(of_level).collect()
+}
+
 impl From<RunPlan> for StaircasePlan {
     fn from(run: RunPlan) -> Self {
         let RunPlan { scenario, training, schedule, term } = run;
@@ -291,5 +351,46 @@ impl From<RunPlan> for StaircasePlan {
             runs: one(),
             last: paper_window(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Ending, StepRecord, summarise_runs};
+    use super::*;
+    use crate::nats::Nats;
+
+    /// Returns a trace of two levels with two iterations each, of which `steps` were made.
+    fn trace(estimate: f64, steps: usize) -> Trace {
+        let record = |iteration| StepRecord {
+            iteration,
+            value: 0.0,
+            estimate: Nats(estimate + iteration as f64),
+        };
+        Trace {
+            true_mi: vec![Nats(1.0), Nats(2.0)],
+            iterations: 2,
+            steps: (0..steps).map(record).collect(),
+            ending: Ending::Completed,
+        }
+    }
+
+    /// The second run's last term diverged at the second level, so that run is left out there, also
+    /// for the terms that finished it.
+    #[test]
+    fn contributions_of_terms_add_up_to_the_mean() {
+        let terms: Vec<Option<Term>> = Chain::Equal(2).terms().into_iter().map(Some).collect();
+        let runs = [[(1.0, 4), (2.0, 4), (0.5, 4)], [(3.0, 4), (5.0, 4), (0.25, 3)]]
+            .map(|run| run.map(|(estimate, steps)| trace(estimate, steps)))
+            .map(|traces| StaircaseRun::new(&terms, traces.to_vec()));
+        let sums: Vec<Trace> = runs.iter().map(|run| run.trace.clone()).collect();
+        let (levels, terms) = (summarise_runs(&sums, 2), summarise_terms(&runs, 2));
+        assert_eq!(levels.iter().map(|level| level.runs).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(terms.len(), 2);
+        for (level, terms) in levels.iter().zip(&terms) {
+            let sum: f64 = terms.iter().map(TermSummary::contribution).sum();
+            assert!((sum - level.level.mean.0).abs() < 1e-12, "{terms:?}");
+        }
+        assert_eq!(terms[1].iter().map(|term| term.mean).collect::<Vec<_>>(), [3.5, 4.5, 3.0]);
     }
 }

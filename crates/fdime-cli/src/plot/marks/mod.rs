@@ -2,6 +2,7 @@
 
 mod band;
 mod bars;
+mod boxes;
 mod cells;
 mod line;
 mod points;
@@ -10,6 +11,7 @@ mod zones;
 
 pub use band::Band;
 pub use bars::Bars;
+pub use boxes::{Block, Boxes};
 pub use cells::{Cells, ColourBar};
 pub use line::Line;
 pub use points::Points;
