@@ -4,13 +4,12 @@ use super::claims::lemma_variance;
 use super::paper::{Cell, Statistic};
 use super::recipe::{Figure, Recipe};
 use super::results::{
-    LevelResult, Measured, ROUNDING, Ratios, Results, StaircaseResult, TimeResult, chain_name,
-    label,
+    LevelResult, Measured, ROUNDING, Ratios, Results, StaircaseResult, TimeResult, label,
 };
 use crate::report::chart::{Chart, Panel, Point, Series, Shape};
 use crate::report::staircase::{self, Line};
 use crate::reproduce::consistency::View;
-use fdime::{Pairing, RunPlan};
+use fdime::{Chain, Pairing, RunPlan};
 
 /// The number of steps of the paper's staircase, for which times are reported.
 pub const STAIRCASE_STEPS: f64 = 20_000.0;
@@ -29,7 +28,7 @@ pub fn draw(recipe: &Recipe, results: &Results, cells: &[Cell]) -> Option<String
             [Against::N, Against::D].into_iter().filter_map(|axis| time(results, axis)).collect()
         }
         Figure::Consistency => consistency(results),
-        Figure::EstimateAgainstD => estimate_against_d(results),
+        Figure::EstimateAgainstBlocks => estimate_against_blocks(results),
         Figure::Grades => Vec::new(),
     };
     let title = recipe.title.clone();
@@ -228,31 +227,31 @@ fn time(results: &Results, against: Against) -> Option<Panel> {
 }
 
 /// Returns a panel for each scenario and estimator: the estimate at the last level, as a multiple of
-/// the true MI, against d; direct and chained estimates are lines.
-fn estimate_against_d(results: &Results) -> Vec<Panel> {
+/// the true MI, against the number of blocks; one block is a direct estimate.
+fn estimate_against_blocks(results: &Results) -> Vec<Panel> {
     type Of = (String, String);
     let of = |s: &StaircaseResult| -> Of {
         (s.plan.scenario.name.to_string(), s.estimator().to_string())
     };
-    let dims: Vec<f64> = results.staircases.iter().map(|s| s.plan.scenario.dim as f64).collect();
-    let (low, high) = crate::plot::finite_range(dims.iter().copied());
+    let blocks = |s: &StaircaseResult| s.chain.map_or(1, Chain::len) as f64;
+    let (low, high) = crate::plot::finite_range(results.staircases.iter().map(blocks));
     let panel = |(scenario, estimator): Of| {
         let shown =
             || results.staircases.iter().filter(|s| of(s) == (scenario.clone(), estimator.clone()));
-        let measured = |name: String| {
-            let points = shown().filter(|s| chain_name(s.chain) == name).filter_map(|s| {
+        let measured = |dim: usize| {
+            let points = shown().filter(|s| s.plan.scenario.dim == dim).filter_map(|s| {
                 let ratio = s.levels.last()?.ratio()?;
-                Some(Point::measured(s.plan.scenario.dim as f64, ratio))
+                Some(Point::measured(blocks(s), ratio))
             });
-            Series::measured(name.clone(), points.collect())
+            Series::measured(format!("d = {dim}"), points.collect())
         };
         let mut series: Vec<Series> =
-            distinct(shown().map(|s| chain_name(s.chain))).into_iter().map(measured).collect();
+            distinct(shown().map(|s| s.plan.scenario.dim)).into_iter().map(measured).collect();
         let points = vec![Point::new(low, 1.0), Point::new(high, 1.0)];
         series.push(Series { name: "true MI".into(), points, theory: true });
         Panel {
             title: format!("{scenario}: {estimator}"),
-            x_name: "dimension d".into(),
+            x_name: "blocks of y".into(),
             y_name: "estimate / true MI".into(),
             logarithmic: (true, false),
             include: vec![0.0, 1.1],

@@ -1,6 +1,6 @@
 //! Groups of jobs: lists of parameters, all combinations of which are run.
 
-use super::block_rule::BlockRule;
+use super::block_limit::BlockLimit;
 use super::jobs::Job;
 use crate::failure::Failure;
 use crate::reproduce::consistency::{ConsistencyPlan, View};
@@ -36,9 +36,9 @@ pub struct StaircaseGroup {
     learning_rate: f64,
     #[serde(default)]
     learning_rate_schedule: LearningRateSchedule,
-    /// The blocks of chained estimates.
+    /// The number of blocks of chained estimates, or y's columns if those are fewer.
     #[serde(default = "direct")]
-    chains: Vec<BlockRule>,
+    chains: Vec<BlockLimit>,
     seeds: Vec<u64>,
 }
 
@@ -97,8 +97,8 @@ fn one() -> usize {
     1
 }
 
-fn direct() -> Vec<BlockRule> {
-    vec![BlockRule::DIRECT]
+fn direct() -> Vec<BlockLimit> {
+    vec![BlockLimit::DIRECT]
 }
 
 fn estimators_by_name<'de, D: serde::Deserializer<'de>>(
@@ -160,7 +160,7 @@ impl StaircaseGroup {
                 let schedule = Schedule { levels: self.levels(dim)?, iterations: self.iterations };
                 for &batch in &self.batches {
                     for learner in &learners {
-                        for &rule in &self.chains {
+                        for &limit in &self.chains {
                             for &seed in &self.seeds {
                                 let training = Training {
                                     learning_rate_schedule: self.learning_rate_schedule,
@@ -168,10 +168,14 @@ impl StaircaseGroup {
                                 };
                                 let (scenario, schedule) = (scenario.clone(), schedule.clone());
                                 let plan = RunPlan { scenario, training, schedule, term: None };
-                                let chain = rule.chain(&plan)?;
+                                let chain = limit.chain(&plan)?;
                                 // NJEE, which has no critic, has no chain.
                                 if chain.is_none() || learner.critic().is_some() {
-                                    jobs.push(Job::Staircase { plan, last: self.last, chain });
+                                    let job = Job::Staircase { plan, last: self.last, chain };
+                                    // Several limits are the same chain if y has few columns.
+                                    if !jobs.contains(&job) {
+                                        jobs.push(job);
+                                    }
                                 }
                             }
                         }

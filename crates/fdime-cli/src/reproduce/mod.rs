@@ -1,6 +1,6 @@
 //! The paper's experiments: recipes, their jobs and results, and reports about them.
 
-mod block_rule;
+mod block_limit;
 pub mod claims;
 mod consistency;
 pub mod cost;

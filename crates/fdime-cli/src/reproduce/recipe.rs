@@ -90,8 +90,8 @@ pub enum Figure {
     Time,
     /// Ratios of estimates on images, which are known for consistent estimators.
     Consistency,
-    /// Estimates divided by the true MI against d, direct and chained.
-    EstimateAgainstD,
+    /// Estimates divided by the true MI, against the number of blocks of a chain.
+    EstimateAgainstBlocks,
     /// A table of grades instead of a figure.
     Grades,
 }

@@ -1,15 +1,15 @@
 use super::{Claim, EstimatorNames, Evidence, Fact, Verdict};
-use crate::reproduce::block_rule::BlockRule;
+use crate::reproduce::block_limit::BlockLimit;
 use crate::reproduce::results::StaircaseResult;
 use serde::Deserialize;
 
-/// |mean / true MI - 1| at the last level is below the limit of the scenario and d. The same rule
-/// gives the blocks for all of them.
+/// |mean / true MI - 1| at the last level is below the limit of the scenario and d. The same
+/// number gives the blocks for all of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelativeErrorBelow {
     estimators: EstimatorNames,
-    chain: BlockRule,
+    chain: BlockLimit,
     limits: Vec<Limit>,
     /// Whether the error must also be smaller than that of the direct estimate.
     #[serde(default)]
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn every_estimator_and_setting_must_have_been_measured() {
         let claim = "kind = 'relative-error-below'\nestimators = ['kl-dime', 'gan-dime']\n\
-             chain = { columns = 5 }\nlimits = [{ scenario = 'gaussian', dim = 20, below = 0.03 }]";
+             chain = 4\nlimits = [{ scenario = 'gaussian', dim = 20, below = 0.03 }]";
         let verdict = check(claim, &results(&[run(9.8).chain(4)]));
         assert!(!verdict.passed && verdict.detail.contains("gan-dime on gaussian with d = 20"));
         let one = claim.replace(", 'gan-dime'", "");
