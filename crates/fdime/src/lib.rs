@@ -94,8 +94,8 @@ pub use nn::{Activation, AdamPlan};
 pub use objective::{Estimator, Readout};
 pub use pairing::Pairing;
 pub use scenario::{
-    Level, PairSource, Scenario, ScenarioName, ScenarioPlan, SuiteTask, bmi_suite, bmi2_suite,
-    parse_levels, suite_named,
+    DrawnImages, Level, PairSource, Scenario, ScenarioName, ScenarioPlan, SuiteTask, bmi_suite,
+    bmi2_suite, parse_levels, suite_named,
 };
 pub use train::{
     AnyEstimator, BatchSource, Ending, LearnerPlan, LevelSummary, Observer, RunPlan, RunsSummary,

@@ -2,16 +2,16 @@
 //! (`./test --gpu`); the kernels are compiled if NVRTC is found.
 
 use fdime::critic::{Batch, Reference};
-use fdime::engine::CudaEngine;
 use fdime::engine::cuda::{Precision, compile_kernels, kernel_compiler_found};
+use fdime::engine::{CudaEngine, Device, Task};
 use fdime::objective::Objective;
 use fdime::parallel::Workers;
-use fdime::random::{Purpose, stream};
+use fdime::random::{Purpose, Rng, random_index, stream};
 use fdime::scores::Scores;
 use fdime::train::{BatchSource, CriticLearner, LearningRateSchedule, StaircasePlan, StaircaseRun};
 use fdime::{
-    Activation, Chain, CpuEngine, CriticKind, CriticPlan, Ending, Engine, Estimator, Level,
-    Pairing, RunPlan, ScenarioPlan, Trace, silent, summarise_runs,
+    Activation, Chain, CpuEngine, CriticKind, CriticPlan, DrawnImages, Ending, Engine, Estimator,
+    Level, PairSource, Pairing, RunPlan, ScenarioPlan, Trace, Training, silent, summarise_runs,
 };
 
 fn engine(precision: Precision) -> CudaEngine {
@@ -195,6 +195,102 @@ fn a_pass_of_a_term_agrees_with_the_cpu() {
                 println!("{name}: value {value:.1e} estimate {estimate:.1e} halves {halves:.1e}");
                 assert!([value, estimate, halves].iter().all(|error| *error < 1e-5), "{name}");
             }
+        }
+    }
+}
+
+/// A step of a conv critic agrees as other steps do, for images of one and of several channels and
+/// for the terms of a chain over their images.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn a_pass_of_convolutions_agrees_with_the_cpu() {
+    let engines = [(engine(Precision::Fp32), 1e-5), (engine(Precision::Tf32), 3e-3)];
+    for (hidden, side, channels) in
+        [(&[8, 12, 16][..], 6, 1), (&[4, 24], 7, 2), (&[32, 64, 40], 28, 1), (&[8, 132, 10], 9, 2)]
+    {
+        for (pairing, estimator, n) in [
+            (Pairing::AllPairs, "cpc", 6),
+            (Pairing::AllPairs, "gan-dime", 11),
+            (Pairing::Derangement, "kl-dime", 37),
+            (Pairing::Shift, "hd-dime", 64),
+        ] {
+            let chain = Chain::Equal(channels);
+            let terms = chain.terms().into_iter().map(Some).chain([None]);
+            for term in terms.filter(|term| channels > 1 || term.is_none()) {
+                for activation in [Activation::Elu, Activation::Relu] {
+                    let mut plan = plan(CriticKind::Conv, pairing, estimator, hidden);
+                    plan.scenario = ScenarioPlan::new("gaussian", channels * side * side).unwrap();
+                    plan.term = term.clone();
+                    let critic = &mut plan.training.learner.critic_mut().unwrap().critic;
+                    (critic.side, critic.activation) = (side, activation);
+                    for (engine, limit) in &engines {
+                        let Errors { value, estimate, halves, .. } = compare(engine, &plan, n);
+                        println!(
+                            "{hidden:?} {side} {channels} {pairing} {estimator} {activation} \
+                             {term:?}: {value:.1e} {estimate:.1e} {halves:.1e}"
+                        );
+                        let errors = [value, estimate, halves];
+                        assert!(errors.iter().all(|error| error < limit), "limit {limit}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Six images of 4 x 4 pixels that differ in every pixel. Y shows the top half of X.
+struct SixImages(Vec<u8>);
+
+impl SixImages {
+    fn new() -> Self {
+        SixImages(
+            (0..6u8).flat_map(|image| (0..16u8).map(move |pixel| 40 * image + pixel)).collect(),
+        )
+    }
+}
+
+impl PairSource for SixImages {
+    fn dims(&self) -> (usize, usize) {
+        (16, 16)
+    }
+
+    fn sample(&self, rng: &mut Rng, x: &mut [f32], y: &mut [f32]) {
+        for (x, y) in x.chunks_exact_mut(16).zip(y.chunks_exact_mut(16)) {
+            let image = &self.0[16 * random_index(rng, 6)..][..16];
+            x.iter_mut().zip(image).for_each(|(x, byte)| *x = f32::from(*byte) / 255.0);
+            y[..8].copy_from_slice(&x[..8]);
+            y[8..].fill(0.0);
+        }
+    }
+
+    fn images(&self) -> Option<DrawnImages<'_>> {
+        let x = (0..16).map(Some).collect();
+        let y = (0..16).map(|pixel| (pixel < 8).then_some(pixel)).collect();
+        Some(DrawnImages { images: &self.0, pixels: 16, x, y })
+    }
+}
+
+/// The mutual information of an image and its top half is ln 6, on either engine.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn images_are_drawn_on_the_gpu() {
+    let source = SixImages::new();
+    let engine = engine(Precision::Tf32);
+    for (kind, hidden) in [(CriticKind::Conv, [8, 12, 16]), (CriticKind::Deranged, [32, 32, 32])] {
+        let plan = plan(kind, Pairing::Derangement, "gan-dime", &hidden);
+        let mut training = plan.training.clone();
+        training.learner.critic_mut().unwrap().critic.side = 4;
+        (training.batch, training.optimizer.learning_rate) = (64, 3e-3);
+        let task = Task { training: &training, source: &source, steps: 1500 };
+        assert!(matches!(engine.device(&task), Device::Cuda { .. }));
+        let seeds: Vec<_> = (0..4).map(|seed| Training { seed, ..training.clone() }).collect();
+        let tasks: Vec<Task> = seeds.iter().map(|training| Task { training, ..task }).collect();
+        for outcome in engine.execute(&tasks, &silent) {
+            let steps = outcome.unwrap().steps;
+            let last = steps[steps.len() - 200..].iter().map(|step| step.estimate.0);
+            let mean = last.sum::<f64>() / 200.0;
+            println!("{kind}: {mean:.3}");
+            assert!((mean - 6f64.ln()).abs() < 0.1, "{kind}: {mean}");
         }
     }
 }

@@ -73,10 +73,9 @@ impl Images {
         (self.height, self.width)
     }
 
-    /// Returns an image, row by row.
-    pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.height * self.width;
-        &self.pixels[index * size..][..size]
+    /// Returns the pixels of all images, row by row and one image after the other.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
         for bytes in [bytes, zipped.finish().unwrap()] {
             let images = open(&bytes).unwrap();
             assert_eq!((images.count(), images.size()), (2, (1, 3)));
-            assert_eq!(images.image(1), [4, 5, 6]);
+            assert_eq!(images.pixels(), [1, 2, 3, 4, 5, 6]);
         }
     }
 

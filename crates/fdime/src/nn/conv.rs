@@ -26,23 +26,23 @@ fn convolved(side: usize) -> usize {
 /// after layer, weights (inputs x outputs) before bias.
 #[derive(Clone, Debug)]
 pub(crate) struct ConvNet {
-    layers: Vec<Layer>,
+    layers: Vec<ConvLayer>,
     activation: Activation,
 }
 
 /// A layer: the product of an image's rows with the weights.
 #[derive(Clone, Debug)]
-struct Layer {
+pub(crate) struct ConvLayer {
     /// How rows are gathered; `None` for a dense layer, whose only row is the whole input.
-    window: Option<Window>,
+    pub(crate) window: Option<Window>,
     /// The number of rows of an image.
-    rows: usize,
-    inputs: usize,
-    outputs: usize,
+    pub(crate) rows: usize,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
     offset: usize,
 }
 
-impl Layer {
+impl ConvLayer {
     fn weights(&self) -> Range<usize> {
         self.offset..self.offset + self.inputs * self.outputs
     }
@@ -77,7 +77,7 @@ impl ConvNet {
         hidden: &[usize],
         activation: Activation,
     ) -> Self {
-        let (mut layers, mut offset): (Vec<Layer>, usize) = (Vec::new(), 0);
+        let (mut layers, mut offset): (Vec<ConvLayer>, usize) = (Vec::new(), 0);
         let (mut channels, mut side) = (channels, side);
         let dense = hidden.len().saturating_sub(1);
         for (k, &outputs) in hidden.iter().chain([&1]).enumerate() {
@@ -85,15 +85,27 @@ impl ConvNet {
                 let window = Window { channels, side };
                 (side, channels) = (convolved(side), outputs);
                 let (rows, inputs) = (side * side, KERNEL * KERNEL * window.channels);
-                Layer { window: Some(window), rows, inputs, outputs, offset }
+                ConvLayer { window: Some(window), rows, inputs, outputs, offset }
             } else {
-                let inputs = layers.last().map_or(side * side * channels, Layer::image);
-                Layer { window: None, rows: 1, inputs, outputs, offset }
+                let inputs = layers.last().map_or(side * side * channels, ConvLayer::image);
+                ConvLayer { window: None, rows: 1, inputs, outputs, offset }
             };
             offset = layer.bias().end;
             layers.push(layer);
         }
         ConvNet { layers, activation }
+    }
+
+    /// Returns the largest number of values that an image becomes at once, as windows or outputs.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn largest_image(&self) -> usize {
+        let size = |layer: &ConvLayer| layer.rows * layer.inputs.max(layer.outputs);
+        self.layers.iter().map(size).max().unwrap_or(0)
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn layers(&self) -> &[ConvLayer] {
+        &self.layers
     }
 
     pub(crate) fn parameter_count(&self) -> usize {
@@ -115,7 +127,7 @@ impl ConvNet {
     /// Returns the number of multiply-adds of a training pass over one image, without the gradient
     /// of the input.
     pub(crate) fn multiply_adds(&self) -> f64 {
-        let forward = |layer: &Layer| (layer.rows * layer.inputs * layer.outputs) as f64;
+        let forward = |layer: &ConvLayer| (layer.rows * layer.inputs * layer.outputs) as f64;
         3.0 * self.layers.iter().map(forward).sum::<f64>()
             - self.layers.first().map_or(0.0, forward)
     }
@@ -123,7 +135,7 @@ impl ConvNet {
     pub(crate) fn scratch(&self, images: usize) -> ConvScratch {
         let first = &self.layers[0];
         let input = first.window.map_or(first.inputs, |window| window.image());
-        let sizes = || [input].into_iter().chain(self.layers.iter().map(Layer::image));
+        let sizes = || [input].into_iter().chain(self.layers.iter().map(ConvLayer::image));
         let widest = sizes().skip(1).max().unwrap_or(0);
         let windows = self.layers.iter().filter(|layer| layer.window.is_some());
         let gathered = windows.map(|layer| layer.rows * layer.inputs).max().unwrap_or(0);
@@ -228,9 +240,9 @@ impl ConvNet {
 
 /// The input of a convolution.
 #[derive(Clone, Copy, Debug)]
-struct Window {
-    channels: usize,
-    side: usize,
+pub(crate) struct Window {
+    pub(crate) channels: usize,
+    pub(crate) side: usize,
 }
 
 impl Window {

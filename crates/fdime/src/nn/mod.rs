@@ -14,6 +14,8 @@ mod mlp;
 pub use activation::Activation;
 pub(crate) use adam::Part;
 pub use adam::{Adam, AdamPlan};
+#[cfg(feature = "cuda")]
+pub(crate) use conv::{ConvLayer, Window};
 pub(crate) use conv::{ConvNet, ConvScratch};
 pub(crate) use matrix::Write;
 pub(crate) use mlp::{Mlp, MlpScratch, Transposed, dot};

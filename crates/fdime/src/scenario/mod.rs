@@ -33,6 +33,25 @@ pub trait PairSource: Send + Sync {
 
     /// Fills `x` and `y`, both row-major, with drawn pairs.
     fn sample(&self, rng: &mut Rng, x: &mut [f32], y: &mut [f32]);
+
+    /// Returns the images whose pixels the pairs are, for engines that draw them themselves.
+    fn images(&self) -> Option<DrawnImages<'_>> {
+        None
+    }
+}
+
+/// Pairs that consist of pixels of two images drawn at random, independently and with replacement.
+#[derive(Clone, Debug)]
+pub struct DrawnImages<'a> {
+    /// The pixels of all images, one image after the other; 255 stands for 1.
+    pub images: &'a [u8],
+    /// The number of pixels of an image.
+    pub pixels: usize,
+    /// The pixel that each column of x is, counted through the first and the second image drawn;
+    /// `None` for a column that is always 0.
+    pub x: Vec<Option<usize>>,
+    /// The pixels of y.
+    pub y: Vec<Option<usize>>,
 }
 
 /// A base distribution at one level, with its sampler, exact mutual information and log ratio.

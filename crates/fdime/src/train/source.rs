@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::nats::Nats;
 use crate::parallel::Workers;
 use crate::random::{Purpose, stream};
-use crate::scenario::{PairSource, Scenario, ScenarioPlan};
+use crate::scenario::{DrawnImages, PairSource, Scenario, ScenarioPlan};
 use std::ops::Range;
 
 /// A source of batches for a training. Every [`PairSource`] is one: each step draws fresh samples
@@ -21,6 +21,11 @@ pub trait BatchSource: Sync {
 
     /// Returns the staircase behind this source, for engines that draw its samples themselves.
     fn staircase(&self) -> Option<&Staircase> {
+        None
+    }
+
+    /// Returns the images whose pixels the samples are, for engines that draw them themselves.
+    fn images(&self) -> Option<DrawnImages<'_>> {
         None
     }
 }
@@ -73,6 +78,10 @@ impl<S: PairSource> BatchSource for S {
 
     fn open(&self) -> Box<dyn Batches + '_> {
         Box::new(FreshSamples(self))
+    }
+
+    fn images(&self) -> Option<DrawnImages<'_>> {
+        PairSource::images(self)
     }
 }
 
@@ -179,6 +188,14 @@ impl BatchSource for SelectedColumns<'_> {
     fn open(&self) -> Box<dyn Batches + '_> {
         let batches = self.source.open();
         Box::new(SelectedBatches::new(batches, self.source.dims(), &self.columns))
+    }
+
+    fn images(&self) -> Option<DrawnImages<'_>> {
+        let drawn = self.source.images()?;
+        let pixels = [drawn.x, drawn.y].concat();
+        let selected = |columns: &[usize]| columns.iter().map(|column| pixels[*column]).collect();
+        let (x, y) = (selected(&self.columns.x), selected(&self.columns.y));
+        Some(DrawnImages { x, y, ..drawn })
     }
 }
 

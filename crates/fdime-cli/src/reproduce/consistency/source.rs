@@ -1,6 +1,6 @@
 use crate::reproduce::images::Images;
-use fdime::PairSource;
 use fdime::random::{Rng, random_index};
+use fdime::{DrawnImages, PairSource};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -66,15 +66,28 @@ pub struct ImagePairs<'a> {
 }
 
 impl ImagePairs<'_> {
-    /// Writes an image's top `rows` rows into one channel of `pixels`, and 0 below.
-    fn write(&self, index: usize, rows: usize, channel: usize, pixels: &mut [f32]) {
+    /// Returns which pixels the columns of x and y are.
+    fn drawn_images(&self) -> DrawnImages<'_> {
         let (height, width) = self.images.size();
-        let shown = rows.min(height) * width;
-        let channels = self.view.channels();
-        let pixels = pixels.chunks_exact_mut(channels).map(|pixel| &mut pixel[channel]);
-        for (place, (pixel, &byte)) in pixels.zip(self.images.image(index)).enumerate() {
-            *pixel = if place < shown { f32::from(byte) / 255.0 } else { 0.0 };
-        }
+        let pixels = height * width;
+        // The image drawn and the rows shown, for each channel.
+        let columns = |channels: &[(usize, usize)]| {
+            let column = |pixel: usize, &(image, rows): &(usize, usize)| {
+                (pixel / width < rows).then_some(image * pixels + pixel)
+            };
+            let channels = |pixel| channels.iter().map(move |channel| column(pixel, channel));
+            (0..pixels).flat_map(channels).collect()
+        };
+        let (whole, t) = (height, self.rows);
+        let hidden = t.saturating_sub(ROWS_HIDDEN_BY_H);
+        let (x, y) = match self.view {
+            View::Single => (columns(&[(0, whole)]), columns(&[(0, t)])),
+            View::Processed => {
+                (columns(&[(0, whole), (0, whole)]), columns(&[(0, t), (0, hidden)]))
+            }
+            View::Pair => (columns(&[(0, whole), (1, whole)]), columns(&[(0, t), (1, t)])),
+        };
+        DrawnImages { images: self.images.pixels(), pixels, x, y }
     }
 }
 
@@ -86,24 +99,25 @@ impl PairSource for ImagePairs<'_> {
     }
 
     fn sample(&self, rng: &mut Rng, x: &mut [f32], y: &mut [f32]) {
-        let (size, _) = PairSource::dims(self);
-        let whole = self.images.size().0;
-        for (x, y) in x.chunks_exact_mut(size).zip(y.chunks_exact_mut(size)) {
-            let index = random_index(rng, self.images.count());
-            self.write(index, whole, 0, x);
-            self.write(index, self.rows, 0, y);
-            match self.view {
-                View::Single => {}
-                View::Processed => {
-                    self.write(index, whole, 1, x);
-                    self.write(index, self.rows.saturating_sub(ROWS_HIDDEN_BY_H), 1, y);
-                }
-                View::Pair => {
-                    let other = random_index(rng, self.images.count());
-                    self.write(other, whole, 1, x);
-                    self.write(other, self.rows, 1, y);
-                }
-            }
+        let DrawnImages { images, pixels, x: x_columns, y: y_columns } = self.drawn_images();
+        let rows = x.chunks_exact_mut(x_columns.len()).zip(y.chunks_exact_mut(y_columns.len()));
+        for (x, y) in rows {
+            let first = random_index(rng, self.images.count());
+            let second = match self.view {
+                View::Single | View::Processed => first,
+                View::Pair => random_index(rng, self.images.count()),
+            };
+            let value = |column: &Option<usize>| {
+                let Some(column) = *column else { return 0.0 };
+                let image = if column < pixels { first } else { second };
+                f32::from(images[image * pixels + column % pixels]) / 255.0
+            };
+            x.iter_mut().zip(&x_columns).for_each(|(x, column)| *x = value(column));
+            y.iter_mut().zip(&y_columns).for_each(|(y, column)| *y = value(column));
         }
+    }
+
+    fn images(&self) -> Option<DrawnImages<'_>> {
+        Some(self.drawn_images())
     }
 }

@@ -195,6 +195,22 @@ shared! {
         ld: i32,
     }
 
+    struct WindowTask {
+        pairs: Pairs,
+        x: Buffer,
+        y: Buffer,
+        windows: Buffer,
+        gradient: Buffer,
+        side: i32,
+        places: i32,
+        channels: i32,
+        x_channels: i32,
+        ld_x: i32,
+        ld_y: i32,
+        ld_windows: i32,
+        padding: u32,
+    }
+
     struct ObjectiveSpec {
         cost: i32,
         divergence: i32,
@@ -294,6 +310,23 @@ shared! {
         all_x_dim: i32,
         all_ld_x: i32,
         all_ld_y: i32,
+        x_dim: i32,
+        y_dim: i32,
+        ld_x: i32,
+        ld_y: i32,
+    }
+
+    struct ImageTask {
+        x: Buffer,
+        y: Buffer,
+        specs: u64,
+        base: u64,
+        images: u64,
+        columns: u64,
+        step: u32,
+        n: i32,
+        count: i32,
+        pixels: i32,
         x_dim: i32,
         y_dim: i32,
         ld_x: i32,

@@ -85,15 +85,15 @@ pub struct Pass {
 }
 
 /// A plan and the index of its task.
-type IndexedPlan = (usize, GpuPlan);
+type IndexedPlan<'a> = (usize, GpuPlan<'a>);
 /// A result and the index of its task.
 type IndexedOutcome = (usize, Result<Outcome>);
 
 /// Tasks sorted by where they run.
 #[derive(Default)]
-struct Sorted {
+struct Sorted<'a> {
     /// Plans for the GPU, grouped by shape.
-    groups: Vec<(Shape, Vec<IndexedPlan>)>,
+    groups: Vec<(Shape, Vec<IndexedPlan<'a>>)>,
     /// Indices of the tasks for the CPU.
     on_cpu: Vec<usize>,
     invalid: Vec<(usize, Error)>,
@@ -122,7 +122,8 @@ impl CudaEngine {
     #[doc(hidden)]
     pub fn pass(&self, plan: &RunPlan, batch: &Batch) -> Result<Pass> {
         plan.check()?;
-        let plan = &GpuPlan::new(&plan.task(&plan.staircase()?)).map_err(device_error)?;
+        let staircase = plan.staircase()?;
+        let plan = &GpuPlan::new(&plan.task(&staircase)).map_err(device_error)?;
         let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
         let shape = Shape::from_plan(plan)?;
         check_batch(&shape, plan.dims(), batch)?;
@@ -264,7 +265,7 @@ impl CudaEngine {
     }
 
     /// Sorts the tasks by where they run, and reports why some run on the CPU.
-    fn sort(&self, tasks: &[Task]) -> Sorted {
+    fn sort<'a>(&self, tasks: &[Task<'a>]) -> Sorted<'a> {
         let mut sorted = Sorted::default();
         let mut reported: Vec<String> = Vec::new();
         for (index, task) in tasks.iter().enumerate() {

@@ -1,18 +1,18 @@
 //! Trainings that the GPU can execute, and the data that it needs for them.
 
 use super::abi::{self, MAX_HIDDEN_LAYERS, MAX_MAPS};
-use super::program::{Needs, Shape};
-use crate::chain::{ColumnSelection, Term};
+use super::program::{Needs, SampleShape, Shape};
+use crate::chain::ColumnSelection;
 use crate::critic::{CriticKind, CriticPlan};
 use crate::divergence::Divergence;
 use crate::engine::Task;
 use crate::error::Result;
 use crate::link::Link;
-use crate::nn::AdamPlan;
+use crate::nn::{AdamPlan, ConvNet};
 use crate::objective::{Cost, Estimator, Readout};
 use crate::pairing::Pairing;
-use crate::scenario::{Generator, Map, Scenario, ScenarioPlan};
-use crate::train::{LearningRateSchedule, Schedule};
+use crate::scenario::{DrawnImages, Generator, Level, Map, Scenario};
+use crate::train::{BatchSource, LearningRateSchedule, Staircase};
 
 /// The largest number of rows in a step: kernels index all pairs with 32 bits, and paired rows by
 /// the threads of a warp for each.
@@ -23,11 +23,9 @@ const MAX_WEIGHTS: u64 = 1 << 30;
 /// The smallest number of degrees of freedom of a Student distribution in single precision.
 const MIN_DEGREES_OF_FREEDOM: f64 = 0.4;
 
-/// A critic trained on a staircase, whose samples the GPU draws itself.
-#[derive(Clone)]
-pub(super) struct GpuPlan {
-    scenario: ScenarioPlan,
-    schedule: Schedule,
+/// The training of a critic on samples that the GPU draws itself.
+pub(super) struct GpuPlan<'a> {
+    samples: Samples<'a>,
     estimator: Estimator,
     critic: CriticPlan,
     pairing: Pairing,
@@ -35,25 +33,27 @@ pub(super) struct GpuPlan {
     optimizer: AdamPlan,
     learning_rate_schedule: LearningRateSchedule,
     seed: u64,
-    /// The dimensions of x and y of the scenario.
-    sample_dims: (usize, usize),
-    /// The term of a chain and its columns.
-    term: Option<(Term, ColumnSelection)>,
 }
 
-impl GpuPlan {
+enum Samples<'a> {
+    Staircase(&'a Staircase),
+    Images { drawn: DrawnImages<'a>, steps: usize },
+}
+
+impl<'a> GpuPlan<'a> {
     /// Returns the plan of a task, or the reason why the GPU cannot execute it.
-    pub(super) fn new(task: &Task) -> std::result::Result<Self, String> {
+    pub(super) fn new(task: &Task<'a>) -> std::result::Result<Self, String> {
         let training = task.training;
         let Some(learner) = training.learner.critic() else {
             return Err("njee trains classifiers".into());
         };
-        let Some(staircase) = task.source.staircase() else {
-            return Err("the samples are not those of a scenario".into());
+        let samples = match (task.source.staircase(), task.source.images()) {
+            (Some(staircase), _) => Samples::Staircase(staircase),
+            (None, Some(drawn)) => Samples::Images { drawn, steps: task.steps },
+            (None, None) => return Err("the samples are not those of a scenario".into()),
         };
         let plan = GpuPlan {
-            scenario: staircase.scenario.clone(),
-            schedule: staircase.schedule.clone(),
+            samples,
             estimator: learner.estimator.clone(),
             critic: learner.critic.clone(),
             pairing: learner.pairing,
@@ -61,8 +61,6 @@ impl GpuPlan {
             optimizer: training.optimizer,
             learning_rate_schedule: training.learning_rate_schedule,
             seed: training.seed,
-            sample_dims: staircase.sample_dims(),
-            term: staircase.term().cloned(),
         };
         match unsupported(&plan) {
             Some(reason) => Err(reason),
@@ -72,15 +70,22 @@ impl GpuPlan {
 
     /// Returns the dimensions of the critic's inputs.
     pub(super) fn dims(&self) -> (usize, usize) {
-        self.term.as_ref().map_or(self.sample_dims, |(_, columns)| columns.dims())
+        match &self.samples {
+            Samples::Staircase(staircase) => staircase.dims(),
+            Samples::Images { drawn, .. } => (drawn.x.len(), drawn.y.len()),
+        }
     }
 
     /// Returns the dimensions of the program that executes the plan. All terms of a chain have the
-    /// same, so that they run together; columns that a term does not have are zeros.
+    /// same, so that they run together; columns that a term does not have are zeros. Not so for
+    /// images, because a network has as many channels as its images.
     fn program_dims(&self) -> Result<(usize, usize)> {
-        match &self.term {
-            Some((term, _)) => term.largest_dims(self.sample_dims),
-            None => Ok(self.sample_dims),
+        match &self.samples {
+            Samples::Staircase(staircase) if self.critic.kind != CriticKind::Conv => {
+                let dims = staircase.sample_dims();
+                staircase.term().map_or(Ok(dims), |(term, _)| term.largest_dims(dims))
+            }
+            _ => Ok(self.dims()),
         }
     }
 }
@@ -88,14 +93,28 @@ impl GpuPlan {
 impl Shape {
     /// Returns the shape of a valid plan.
     pub(super) fn from_plan(plan: &GpuPlan) -> Result<Self> {
+        let (samples, levels, per_level) = match &plan.samples {
+            Samples::Staircase(staircase) => {
+                let schedule = &staircase.schedule;
+                let samples = match staircase.term() {
+                    Some(_) => SampleShape::Selected { from: staircase.sample_dims() },
+                    None => SampleShape::Scenario,
+                };
+                (samples, schedule.levels.len(), schedule.iterations)
+            }
+            Samples::Images { drawn: DrawnImages { images, pixels, .. }, steps } => {
+                let (address, count) = (images.as_ptr() as usize, images.len() / pixels);
+                (SampleShape::Images { address, count, pixels: *pixels }, 1, *steps)
+            }
+        };
         Ok(Shape {
             critic: plan.critic.clone(),
             pairing: plan.pairing,
             n: plan.batch,
             dims: plan.program_dims()?,
-            selected_from: plan.term.as_ref().map(|_| plan.sample_dims),
-            levels: plan.schedule.levels.len(),
-            per_level: plan.schedule.iterations,
+            samples,
+            levels,
+            per_level,
             optimizer: plan.optimizer,
             learning_rate_schedule: plan.learning_rate_schedule,
         })
@@ -145,8 +164,11 @@ fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
 fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
     let critic = &plan.critic;
     let layers = critic.hidden.len();
-    if critic.kind == CriticKind::Conv {
-        Some("critic conv".into())
+    let is_conv = critic.kind == CriticKind::Conv;
+    if is_conv && critic.parts > 1 {
+        Some("critic conv scores the parts of a pair one by one".into())
+    } else if is_conv && critic.hidden[..layers - 1].iter().any(|channels| channels % 4 != 0) {
+        Some("a convolution's channels are not a multiple of 4".into())
     } else if critic.dropout > 0.0 {
         Some("the critic has dropout".into())
     } else if layers < 2 && critic.kind != CriticKind::Separable {
@@ -159,10 +181,13 @@ fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
 }
 
 fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
-    let levels = plan.schedule.levels.iter().filter_map(|level| plan.scenario.at(*level).ok());
+    let Samples::Staircase(Staircase { scenario: named, schedule, .. }) = plan.samples else {
+        return None;
+    };
+    let levels = schedule.levels.iter().filter_map(|level| named.at(*level).ok());
     for scenario in levels {
         let Some((generator, _, x_maps, y_maps)) = scenario.generator() else {
-            return Some(format!("scenario {} is drawn on the CPU", plan.scenario.name));
+            return Some(format!("scenario {} is drawn on the CPU", named.name));
         };
         if matches!(generator, Generator::Student { df } if df < MIN_DEGREES_OF_FREEDOM) {
             return Some(
@@ -170,10 +195,10 @@ fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
             );
         }
         if x_maps.iter().chain(y_maps).any(|map| map_number(*map).is_none()) {
-            return Some(format!("scenario {} is mapped on the CPU", plan.scenario.name));
+            return Some(format!("scenario {} is mapped on the CPU", named.name));
         }
         if x_maps.len().max(y_maps.len()) > MAX_MAPS {
-            return Some(format!("scenario {} has more than {MAX_MAPS} maps", plan.scenario.name));
+            return Some(format!("scenario {} has more than {MAX_MAPS} maps", named.name));
         }
     }
     None
@@ -181,10 +206,14 @@ fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
 
 fn too_large(plan: &GpuPlan) -> Option<String> {
     let dims = plan.program_dims().ok()?;
-    let hidden = &plan.critic.hidden;
-    let max_hidden = hidden.iter().copied().max()?;
-    let max_width = max_hidden.max(plan.critic.embedding).max(dims.0).max(dims.1);
-    if max_width as u64 * max_hidden as u64 > MAX_WEIGHTS {
+    let weights = match plan.critic.kind {
+        CriticKind::Conv => conv_net(&plan.critic, dims).parameter_count(),
+        _ => {
+            let max_hidden = plan.critic.hidden.iter().copied().max()?;
+            max_hidden * max_hidden.max(plan.critic.embedding).max(dims.0).max(dims.1)
+        }
+    };
+    if weights as u64 > MAX_WEIGHTS {
         return Some("a layer may have more than 2^30 weights".into());
     }
     let n = plan.batch as u64;
@@ -192,40 +221,69 @@ fn too_large(plan: &GpuPlan) -> Option<String> {
         Pairing::AllPairs => (n * n, MAX_PAIRS),
         _ => (2 * n, MAX_PAIRED_ROWS),
     };
+    let rows = match plan.critic.kind {
+        CriticKind::Conv => rows * conv_net(&plan.critic, dims).largest_image() as u64,
+        _ => rows,
+    };
     (rows > limit).then(|| "a step has too many pairs for its kernels".into())
 }
 
-/// The scenario and the objective of a run, and its parameters at every level.
-pub(super) struct RunSpec {
+/// Returns the network of a conv critic for inputs of these dimensions.
+pub(super) fn conv_net(critic: &CriticPlan, dims: (usize, usize)) -> ConvNet {
+    let channels = (dims.0 + dims.1) / (critic.side * critic.side);
+    ConvNet::new(channels, critic.side, &critic.hidden, critic.activation)
+}
+
+/// The samples and the objective of a run.
+pub(super) struct RunSpec<'a> {
+    /// The scenario, if there is one, and the seed.
     pub(super) scenario: abi::ScenarioSpec,
     pub(super) objective: abi::ObjectiveSpec,
+    /// The scenario's parameters at every level.
     pub(super) levels: Vec<[f32; 4]>,
     /// The dimensions of the critic's inputs, at most those of the program.
     pub(super) dims: (usize, usize),
-    /// The columns of a term's inputs, -1 beyond their dimensions; empty without a term.
+    /// The columns of a term's inputs or the pixels of images, -1 for zeros; empty if inputs are
+    /// the samples of a scenario.
     pub(super) columns: Vec<i32>,
+    /// The images that inputs are pixels of.
+    pub(super) images: &'a [u8],
 }
 
-impl RunSpec {
+impl<'a> RunSpec<'a> {
     /// Describes a supported plan to the kernels.
-    pub(super) fn from_plan(plan: &GpuPlan) -> Result<Self> {
-        let scenarios = plan
-            .schedule
-            .levels
-            .iter()
-            .map(|level| plan.scenario.at(*level))
-            .collect::<Result<Vec<_>>>()?;
-        let scenario = scenarios.last().and_then(|scenario| scenario_spec(scenario, plan.seed));
-        Ok(RunSpec {
-            scenario: scenario.unwrap_or_default(),
+    pub(super) fn from_plan(plan: &GpuPlan<'a>) -> Result<Self> {
+        let spec = RunSpec {
+            scenario: abi::ScenarioSpec { seed: plan.seed, ..Default::default() },
             objective: objective_spec(plan),
-            levels: scenarios.iter().filter_map(level_parameters).collect(),
+            levels: vec![[0.0; 4]],
             dims: plan.dims(),
-            columns: match &plan.term {
-                Some((_, columns)) => padded_columns(columns, plan.program_dims()?),
-                None => Vec::new(),
-            },
-        })
+            columns: Vec::new(),
+            images: &[],
+        };
+        match &plan.samples {
+            Samples::Images { drawn, .. } => {
+                let pixel = |pixel: &Option<usize>| pixel.map_or(-1, |pixel| pixel as i32);
+                let columns = drawn.x.iter().chain(&drawn.y).map(pixel).collect();
+                Ok(RunSpec { columns, images: drawn.images, ..spec })
+            }
+            Samples::Staircase(staircase) => {
+                let Staircase { scenario, schedule, .. } = staircase;
+                let at = |level: &Level| scenario.at(*level);
+                let scenarios = schedule.levels.iter().map(at).collect::<Result<Vec<_>>>()?;
+                let last = scenarios.last();
+                let scenario = last.and_then(|scenario| scenario_spec(scenario, plan.seed));
+                Ok(RunSpec {
+                    scenario: scenario.unwrap_or(spec.scenario),
+                    levels: scenarios.iter().filter_map(level_parameters).collect(),
+                    columns: match staircase.term() {
+                        Some((_, columns)) => padded_columns(columns, plan.program_dims()?),
+                        None => Vec::new(),
+                    },
+                    ..spec
+                })
+            }
+        }
     }
 }
 

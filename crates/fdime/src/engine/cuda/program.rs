@@ -4,8 +4,8 @@
 use super::abi::{self, Buffer, MAX_SECTIONS};
 use super::kernels::Precision;
 use super::memory::{Arena, DeviceSlice};
-use super::network::{Network, PairNetwork, Separable, Step};
-use crate::critic::{CriticKind, CriticPlan};
+use super::network::{Network, Step};
+use crate::critic::CriticPlan;
 use crate::nn::AdamPlan;
 use crate::pairing::Pairing;
 use crate::train::LearningRateSchedule;
@@ -19,12 +19,22 @@ pub(super) struct Shape {
     pub(super) n: usize,
     /// The largest dimensions of the critics' inputs.
     pub(super) dims: (usize, usize),
-    /// The dimensions of the samples, if inputs are columns selected from them.
-    pub(super) selected_from: Option<(usize, usize)>,
+    pub(super) samples: SampleShape,
     pub(super) levels: usize,
     pub(super) per_level: usize,
     pub(super) optimizer: AdamPlan,
     pub(super) learning_rate_schedule: LearningRateSchedule,
+}
+
+/// Where the inputs of a step come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum SampleShape {
+    /// Samples of a scenario.
+    Scenario,
+    /// Columns of samples of these dimensions.
+    Selected { from: (usize, usize) },
+    /// Pixels of images: where these lie in the host's memory, their number and their pixels.
+    Images { address: usize, count: usize, pixels: usize },
 }
 
 /// The sums that the objectives of a program's plans need before the gradients.
@@ -173,8 +183,7 @@ pub(super) struct Program {
     /// x and y of a step.
     pub(super) data: (Buffer, Buffer),
     pub(super) ld: (usize, usize),
-    /// All columns of the samples, where inputs are selected from them.
-    selection: Option<Selection>,
+    samples: Samples,
     pub(super) parameters: Buffer,
     moments: Buffer,
     /// Partners of all captured steps and runs, where they are drawn at random.
@@ -183,13 +192,44 @@ pub(super) struct Program {
     objective: abi::ObjectiveTask,
 }
 
-/// Samples from which the inputs of a step are selected.
+/// What the inputs of a step are selected from. `columns` are runs x columns of the program's x and
+/// y.
 #[derive(Clone, Copy)]
-pub(super) struct Selection {
-    dims: (usize, usize),
-    data: (Buffer, Buffer),
-    /// Runs x columns of the program's x and y.
-    pub(super) columns: DeviceSlice<i32>,
+enum Samples {
+    /// The inputs are the samples of a scenario.
+    Scenario,
+    Selected {
+        dims: (usize, usize),
+        data: (Buffer, Buffer),
+        columns: DeviceSlice<i32>,
+    },
+    Images {
+        images: DeviceSlice<u8>,
+        pixels: usize,
+        columns: DeviceSlice<i32>,
+    },
+}
+
+impl Samples {
+    fn new(shape: &Shape, runs: usize, arena: &mut Arena) -> Self {
+        let (n, columns) = (shape.n, runs * (shape.dims.0 + shape.dims.1));
+        match shape.samples {
+            SampleShape::Scenario => Samples::Scenario,
+            SampleShape::Selected { from } => Samples::Selected {
+                dims: from,
+                data: (
+                    arena.floats(n * padded(from.0), runs),
+                    arena.floats(n * padded(from.1), runs),
+                ),
+                columns: arena.slice(columns),
+            },
+            SampleShape::Images { count, pixels, .. } => Samples::Images {
+                images: arena.slice(count * pixels),
+                pixels,
+                columns: arena.slice(columns),
+            },
+        }
+    }
 }
 
 /// Values for every run, and the number of steps made.
@@ -239,19 +279,10 @@ impl Program {
         let (n, runs) = (shape.n, tiling.runs);
         let ld = (padded(shape.dims.0), padded(shape.dims.1));
         let data = (arena.floats(n * ld.0, runs), arena.floats(n * ld.1, runs));
-        let selection = shape.selected_from.map(|dims| Selection {
-            dims,
-            data: (arena.floats(n * padded(dims.0), runs), arena.floats(n * padded(dims.1), runs)),
-            columns: arena.slice(runs * (shape.dims.0 + shape.dims.1)),
-        });
+        let samples = Samples::new(shape, runs, arena);
         let random = matches!(shape.pairing, Pairing::Derangement | Pairing::Permutation);
         let partner = random.then(|| arena.slice(tiling.steps * runs * 2 * n));
-        let network = match shape.critic.kind {
-            CriticKind::Separable => {
-                Network::Separable(Box::new(Separable::new(shape, &tiling, ld, arena)))
-            }
-            _ => Network::Pair(Box::new(PairNetwork::new(shape, &tiling, ld, arena))),
-        };
+        let network = Network::new(shape, &tiling, arena);
         let parameters = arena.floats(network.parameter_size(), runs);
         let moments = arena.floats(2 * network.parameter_count(), runs);
         let row_log_sums = arena.floats(if needs.rows { n } else { 1 }, runs);
@@ -284,7 +315,7 @@ impl Program {
             end,
             data,
             ld,
-            selection,
+            samples,
             parameters,
             moments,
             partner,
@@ -302,15 +333,26 @@ impl Program {
 
     /// Returns the columns of the runs' inputs, if they are selected.
     pub(super) fn columns(&self) -> Option<DeviceSlice<i32>> {
-        self.selection.map(|selection| selection.columns)
+        match self.samples {
+            Samples::Scenario => None,
+            Samples::Selected { columns, .. } | Samples::Images { columns, .. } => Some(columns),
+        }
+    }
+
+    /// Returns the images that inputs are pixels of.
+    pub(super) fn images(&self) -> Option<DeviceSlice<u8>> {
+        match self.samples {
+            Samples::Images { images, .. } => Some(images),
+            _ => None,
+        }
     }
 
     /// Returns the number of rows that block `index` has for a critic with inputs of these
     /// dimensions. The weights of inputs that it does not have are zeros.
     pub(super) fn rows_of(&self, index: usize, dims: (usize, usize)) -> usize {
         match self.network.input_blocks() {
-            (x, _) if x == index => dims.0,
-            (_, y) if y == index => dims.1,
+            Some((x, _)) if x == index => dims.0,
+            Some((_, y)) if y == index => dims.1,
             _ => self.blocks()[index].rows,
         }
     }
@@ -352,9 +394,56 @@ impl Program {
 
     /// Returns the kernels that draw the data of captured step `step`.
     pub(super) fn draw_data(&self, step: usize) -> Vec<Launch> {
-        let Some(Selection { dims, data, columns }) = self.selection else {
-            return vec![self.draw_samples(step, self.data, self.ld)];
+        match self.samples {
+            Samples::Scenario => vec![self.draw_samples(step, self.data, self.ld)],
+            Samples::Selected { dims, data, columns } => {
+                let ld = (padded(dims.0), padded(dims.1));
+                let select = self.select_columns(dims, data, columns);
+                vec![self.draw_samples(step, data, ld), select]
+            }
+            Samples::Images { images, pixels, columns } => {
+                vec![self.draw_images(step, images, pixels, columns)]
+            }
+        }
+    }
+
+    fn draw_images(
+        &self,
+        step: usize,
+        images: DeviceSlice<u8>,
+        pixels: usize,
+        columns: DeviceSlice<i32>,
+    ) -> Launch {
+        let task = abi::ImageTask {
+            x: self.data.0,
+            y: self.data.1,
+            specs: self.vectors.scenario_specs.address(),
+            base: self.vectors.base.address(),
+            images: images.address(),
+            columns: columns.address(),
+            step: step as u32,
+            n: self.shape.n as i32,
+            count: (images.len() / pixels) as i32,
+            pixels: pixels as i32,
+            x_dim: self.shape.dims.0 as i32,
+            y_dim: self.shape.dims.1 as i32,
+            ld_x: self.ld.0 as i32,
+            ld_y: self.ld.1 as i32,
         };
+        self.over_rows("draw_images", &task)
+    }
+
+    /// Returns a kernel with a warp for each row of the data.
+    fn over_rows<T: NoUninit>(&self, kernel: &str, task: &T) -> Launch {
+        Launch::new(kernel, (self.shape.n.div_ceil(4), 1, self.tiling.runs), 128, 0, task)
+    }
+
+    fn select_columns(
+        &self,
+        dims: (usize, usize),
+        data: (Buffer, Buffer),
+        columns: DeviceSlice<i32>,
+    ) -> Launch {
         let ld = (padded(dims.0), padded(dims.1));
         let select = abi::SelectTask {
             all_x: data.0,
@@ -371,9 +460,7 @@ impl Program {
             ld_x: self.ld.0 as i32,
             ld_y: self.ld.1 as i32,
         };
-        let grid = (self.shape.n.div_ceil(4), 1, self.tiling.runs);
-        let select = Launch::new("select_columns", grid, 128, 0, &select);
-        vec![self.draw_samples(step, data, ld), select]
+        self.over_rows("select_columns", &select)
     }
 
     fn draw_samples(&self, step: usize, data: (Buffer, Buffer), ld: (usize, usize)) -> Launch {
@@ -391,7 +478,7 @@ impl Program {
             level_count: self.shape.levels as i32,
             per_level: self.shape.per_level as i32,
         };
-        Launch::new("sample", (n.div_ceil(4), 1, self.tiling.runs), 128, 0, &task)
+        self.over_rows("sample", &task)
     }
 
     /// Returns the kernels of captured step `step`, which work on the data in memory: forward
@@ -564,11 +651,12 @@ impl Tiling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::critic::CriticKind;
 
     /// Returns programs of every critic and pairing, small and large, with and without `wgmma`.
     fn programs(start: u64) -> Vec<Program> {
         let mut programs = Vec::new();
-        for kind in CriticKind::ALL.into_iter().filter(|kind| *kind != CriticKind::Conv) {
+        for kind in CriticKind::ALL {
             for pairing in Pairing::ALL {
                 if kind.check_pairing(pairing).is_err() {
                     continue;
@@ -579,12 +667,17 @@ mod tests {
                     (700, 3, Precision::Tf32),
                     (5000, 1, Precision::Tf32),
                 ] {
+                    let samples = match n {
+                        37 => SampleShape::Selected { from: (4, 4) },
+                        700 => SampleShape::Images { address: 0, count: 9, pixels: 25 },
+                        _ => SampleShape::Scenario,
+                    };
                     let shape = Shape {
-                        critic: CriticPlan::new(kind, &[300, 40, 256]),
+                        critic: CriticPlan { side: 5, ..CriticPlan::new(kind, &[300, 40, 256]) },
                         pairing,
                         n,
-                        dims: (3, 5),
-                        selected_from: (n == 37).then_some((4, 4)),
+                        dims: (50, 25),
+                        samples,
                         levels: 2,
                         per_level: 10,
                         optimizer: AdamPlan::default(),

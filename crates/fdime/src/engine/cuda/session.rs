@@ -97,6 +97,9 @@ impl<'a> Session<'a> {
             let all: Vec<i32> = runs.iter().flat_map(|run| run.columns.iter().copied()).collect();
             self.write(columns, &all)?;
         }
+        if let (Some(images), Some(run)) = (self.program.images(), runs.first()) {
+            self.write(images, run.images)?;
+        }
         for (index, (run, flat)) in runs.iter().zip(parameters).enumerate() {
             let padded = self.padded_parameters(flat, run.dims);
             self.write(self.program.parameters.run(index), &padded)?;

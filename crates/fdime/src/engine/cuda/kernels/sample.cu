@@ -169,6 +169,36 @@ extern "C" __global__ void select_columns(const __grid_constant__ SelectTask t) 
     }
 }
 
+// Pixels of images that are drawn at random.
+struct ImageTask {
+    Buffer x, y;
+    const ScenarioSpec* specs;
+    const u64* base;
+    const unsigned char* images;  // 255 stands for 1
+    const int* columns;  // runs x (x_dim + y_dim): pixels of the first and second image; -1 for a zero
+    u32 step;
+    int n, count, pixels, x_dim, y_dim, ld_x, ld_y;
+};
+
+// One warp for each row.
+extern "C" __global__ void draw_images(const __grid_constant__ ImageTask t) {
+    begin();
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
+    if (row >= t.n) return;
+    Random4 r = philox(t.specs[run].seed, FOR_DATA, (u32)(*t.base + t.step), row, 0);
+    const unsigned char* first = t.images + ((u64)r.v[0] * t.count >> 32) * t.pixels;
+    const unsigned char* second = t.images + ((u64)r.v[1] * t.count >> 32) * t.pixels;
+    float* x = t.x.of(run) + (u64)row * t.ld_x;
+    float* y = t.y.of(run) + (u64)row * t.ld_y;
+    const int* columns = t.columns + (u64)run * (t.x_dim + t.y_dim);
+    for (int k = lane; k < t.x_dim + t.y_dim; k += 32) {
+        int column = columns[k];
+        float value = 0.f;
+        if (column >= 0) value = (column < t.pixels ? first[column] : second[column - t.pixels]) / 255.f;
+        if (k < t.x_dim) x[k] = value; else y[k - t.x_dim] = value;
+    }
+}
+
 struct PartnerTask {
     u32* partner;           // steps x runs x 2 n: partners, then the inverse permutation
     const ScenarioSpec* specs;
