@@ -204,7 +204,7 @@ fn a_pass_of_a_term_agrees_with_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn a_pass_of_convolutions_agrees_with_the_cpu() {
-    let engines = [(engine(Precision::Fp32), 1e-5), (engine(Precision::Tf32), 3e-3)];
+    let engines = [(engine(Precision::Fp32), 1e-5), (engine(Precision::Tf32), 1e-3)];
     for (hidden, side, channels) in
         [(&[8, 12, 16][..], 6, 1), (&[4, 24], 7, 2), (&[32, 64, 40], 28, 1), (&[8, 132, 10], 9, 2)]
     {
@@ -229,8 +229,11 @@ fn a_pass_of_convolutions_agrees_with_the_cpu() {
                             "{hidden:?} {side} {channels} {pairing} {estimator} {activation} \
                              {term:?}: {value:.1e} {estimate:.1e} {halves:.1e}"
                         );
+                        // Rounding to tf32 moves outputs across the kink of a ReLU.
+                        let kinked = activation == Activation::Relu && *limit > 1e-4;
+                        let limit = if kinked { 10.0 * limit } else { *limit };
                         let errors = [value, estimate, halves];
-                        assert!(errors.iter().all(|error| error < limit), "limit {limit}");
+                        assert!(errors.iter().all(|error| *error < limit), "limit {limit}");
                     }
                 }
             }

@@ -66,6 +66,9 @@ pub struct ImageGroup {
     learning_rate: f64,
     #[serde(default)]
     learning_rate_schedule: LearningRateSchedule,
+    /// Adam's epsilon.
+    #[serde(default = "epsilon")]
+    epsilon: f64,
     /// Whether the two images of y are the blocks of a chain.
     #[serde(default)]
     chain: bool,
@@ -95,6 +98,10 @@ pub struct TimeGroup {
 
 fn one() -> usize {
     1
+}
+
+fn epsilon() -> f64 {
+    AdamPlan::default().epsilon
 }
 
 fn direct() -> Vec<BlockLimit> {
@@ -212,16 +219,19 @@ impl ImageGroup {
                         if let Some(critic) = learner.critic_mut() {
                             critic.pairing = self.pairing;
                         }
-                        let plan = |&seed: &u64| ConsistencyPlan {
-                            images: images.clone(),
-                            view,
-                            rows,
-                            training: Training {
-                                learning_rate_schedule: self.learning_rate_schedule,
-                                ..training(learner.clone(), self.batch, self.learning_rate, seed)
-                            },
-                            iterations: self.iterations,
-                            chain: self.chain,
+                        let plan = |&seed: &u64| {
+                            let mut training =
+                                training(learner.clone(), self.batch, self.learning_rate, seed);
+                            training.learning_rate_schedule = self.learning_rate_schedule;
+                            training.optimizer.epsilon = self.epsilon;
+                            ConsistencyPlan {
+                                images: images.clone(),
+                                view,
+                                rows,
+                                training,
+                                iterations: self.iterations,
+                                chain: self.chain,
+                            }
                         };
                         let plans = self.seeds.iter().map(plan);
                         jobs.extend(plans.map(|plan| Job::Images { plan, last: self.last }));
