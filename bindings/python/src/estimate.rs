@@ -62,6 +62,7 @@ pub fn estimate_plan(
     folds: usize,
     permutations: usize,
     seed: u64,
+    chain: Option<&str>,
     series: bool,
     gap: Option<usize>,
 ) -> PyResult<String> {
@@ -70,6 +71,9 @@ pub fn estimate_plan(
         plan.folds = folds;
         plan.permutations = permutations;
         plan.seed = seed;
+        if let Some(chain) = chain {
+            plan.chain = chain.parse()?;
+        }
         if series {
             plan.order = gap.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
         }
@@ -155,7 +159,14 @@ fn answer<'py>(
     result: &Estimate,
     seconds: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = EstimateReport { table, plan, estimate: result, seconds, file: None };
+    let report = EstimateReport {
+        table,
+        plan,
+        estimate: result,
+        seconds,
+        file: None,
+        keeps_critics: true,
+    };
     let answer = PyDict::new(py);
     answer.set_item("json", to_json(&report.record(&KeywordArguments))?)?;
     answer.set_item("summary", paragraphs(report.summary(false, &KeywordArguments)))?;

@@ -154,6 +154,7 @@ def estimate_plan(
     folds: int,
     permutations: int,
     seed: int,
+    chain: str | None,
     series: bool,
     gap: int | None,
 ) -> str: ...
