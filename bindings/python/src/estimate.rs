@@ -159,14 +159,8 @@ fn answer<'py>(
     result: &Estimate,
     seconds: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = EstimateReport {
-        table,
-        plan,
-        estimate: result,
-        seconds,
-        file: None,
-        keeps_critics: true,
-    };
+    let report =
+        EstimateReport { table, plan, estimate: result, seconds, file: None, keeps_critics: true };
     let answer = PyDict::new(py);
     answer.set_item("json", to_json(&report.record(&KeywordArguments))?)?;
     answer.set_item("summary", paragraphs(report.summary(false, &KeywordArguments)))?;
