@@ -42,17 +42,17 @@ def estimate_plan(
     >>> [recipe["name"] for recipe in plan["portfolio"]["recipes"]]
     ['large-steps', 'waves']
     """
-    text = _native.estimate_plan(
-        estimator_name(estimator),
-        as_text(effort, "effort"),
-        check_count(folds, "folds"),
-        check_count(permutations, "permutations"),
-        check_count(seed, "seed"),
-        None if chain is None else str(chain),
-        blocks is not None and blocks is not False,
-        None if blocks is None or isinstance(blocks, bool) else check_count(blocks, "blocks"),
-    )
-    plan: dict[str, Any] = json.loads(text)
+    gap = None if blocks is None or isinstance(blocks, bool) else check_count(blocks, "blocks")
+    options = {
+        "estimator": estimator_name(estimator),
+        "effort": as_text(effort, "effort"),
+        "folds": check_count(folds, "folds"),
+        "permutations": check_count(permutations, "permutations"),
+        "seed": check_count(seed, "seed"),
+        "chain": None if chain is None else str(chain),
+        "blocks": (blocks is not None and blocks is not False, gap),
+    }
+    plan: dict[str, Any] = json.loads(_native.estimate_plan(options))
     return plan
 
 
