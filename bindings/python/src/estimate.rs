@@ -53,24 +53,33 @@ impl ReadingOptions {
     }
 }
 
-/// Returns the plan for an estimator and an effort as JSON. A series without a gap gets one from the
-/// data.
-#[pyfunction]
-pub fn estimate_plan(
-    estimator: &str,
-    effort: &str,
+/// The settings of a plan, by the keyword arguments of the same names; `blocks` is whether rows are a
+/// series, and its gap.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PlanOptions {
+    estimator: String,
+    effort: String,
     folds: usize,
     permutations: usize,
     seed: u64,
-    series: bool,
-    gap: Option<usize>,
-) -> PyResult<String> {
+    chain: Option<String>,
+    blocks: (bool, Option<usize>),
+}
+
+/// Returns the plan for an estimator and an effort as JSON. A series without a gap gets one from the
+/// data.
+#[pyfunction]
+pub fn estimate_plan(options: PlanOptions) -> PyResult<String> {
     let plan = call_library(|| {
-        let mut plan = EstimatePlan::new(estimator.parse()?, effort.parse()?);
-        plan.folds = folds;
-        plan.permutations = permutations;
-        plan.seed = seed;
-        if series {
+        let mut plan = EstimatePlan::new(options.estimator.parse()?, options.effort.parse()?);
+        plan.folds = options.folds;
+        plan.permutations = options.permutations;
+        plan.seed = options.seed;
+        if let Some(chain) = options.chain {
+            plan.chain = chain.parse()?;
+        }
+        if let (true, gap) = options.blocks {
             plan.order = gap.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
         }
         Ok(plan)
@@ -155,7 +164,8 @@ fn answer<'py>(
     result: &Estimate,
     seconds: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = EstimateReport { table, plan, estimate: result, seconds, file: None };
+    let report =
+        EstimateReport { table, plan, estimate: result, seconds, file: None, keeps_critics: true };
     let answer = PyDict::new(py);
     answer.set_item("json", to_json(&report.record(&KeywordArguments))?)?;
     answer.set_item("summary", paragraphs(report.summary(false, &KeywordArguments)))?;

@@ -123,6 +123,36 @@ INVALID = [
     ),
     (lambda: fdime.mutual_information(X, Y, blocks=99), ValueError, "blocks=99: at most"),
     (
+        lambda: fdime.mutual_information(X, Y, chain=1),
+        ValueError,
+        "chain=1: write off, auto, or a number of blocks of at least 2",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, chain="many"),
+        ValueError,
+        "chain='many': write off, auto, or a number of blocks",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, chain=99),
+        ValueError,
+        "chain=99: at most 2 blocks, because neither x nor y has more columns",
+    ),
+    (
+        lambda: fdime.mutual_information(Y, X[:, 0], chain=2),
+        ValueError,
+        "chain=2: x and y have one column each, which cannot be split",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, chain=2, estimator="ksg"),
+        ValueError,
+        "chain=2: ksg has no chain; use estimator='auto'",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, plan={**fdime.estimate_plan(), "chain": -1}),
+        ValueError,
+        "plan: chain: write off, auto, or a number of blocks",
+    ),
+    (
         lambda: fdime.mutual_information(X, Y, missing="keep"),
         ValueError,
         "missing='keep': write 'drop' or 'error'",

@@ -160,3 +160,54 @@ def test_progress_is_reported(gaussian):
     fdime.mutual_information(*gaussian, progress=reported.append)
     assert reported == sorted(reported) and reported[-1] > 0.3
     assert all(0.0 <= fraction <= 1.0 for fraction in reported)
+
+
+@pytest.fixture(scope="module")
+def dependent():
+    """500 rows, 3 + 3 columns, 2 nats."""
+    return fdime.Scenario("dense-gaussian", dim=3, level=2.0).sample(500, seed=1)
+
+
+def test_a_chain_is_that_of_the_command_line(dependent, command, tmp_path):
+    x, y = dependent
+    options = dict(effort="quick", permutations=19)
+    result = fdime.mutual_information(x, y, chain=2, **options)
+    chain = result.chain
+    assert (chain.side, len(chain.blocks), len(chain.terms)) == ("y", 2, 3)
+    assert sorted(sum(chain.blocks, ())) == ["y1", "y2", "y3"]
+    assert [term.term for term in chain.terms] == ["I(X; Y_1)", "I(X, Y_1; Y_2)", "I(Y_1; Y_2)"]
+    assert [term.block for term in chain.terms] == [1, 2, 2]
+    total = sum(term.mi if term.is_added else -term.mi for term in chain.terms)
+    assert total == pytest.approx(result.unclipped) == result.pointwise.mean()
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    line = f"estimate {tmp_path}/data.npz --effort quick --permutations 19 --chain 2 --json"
+    done = subprocess.run([command, *line.split()], capture_output=True, text=True, check=True)
+    theirs, ours = json.loads(done.stdout), result.to_dict()
+    for key in ("mi_nats", "ci_low", "ci_high", "folds", "plan", "chain"):
+        assert theirs[key] == ours[key], key
+    assert ours["chain"]["direct_nats"] == chain.direct and ours["plan"]["chain"] == 2
+    assert "chain over 2 blocks of y: " in result.summary()
+    assert "chain over 2 blocks of y, without it " in result._repr_html_()
+    direct = fdime.mutual_information(x, y, **options)
+    assert direct.chain is None and direct.mi == chain.direct
+    assert "chain" not in direct.summary() and "chain" not in direct._repr_html_()
+
+
+def test_critics_are_those_without_the_chain(dependent, tmp_path):
+    """The result says so, and what is saved has the estimate that the critics are for."""
+    chained = fdime.mutual_information(*dependent, estimator="copula", chain=3)
+    direct = fdime.mutual_information(*dependent, estimator="copula", chain="off")
+    assert any("without the chain" in note for note in chained.notes) and not direct.notes
+    assert "note: critics for new rows" in chained.summary()
+    chained.critics.save(tmp_path / "critics")
+    assert fdime.Critics.load(tmp_path / "critics").mi == direct.mi == chained.chain.direct
+    assert np.array_equal(chained.score_samples(*dependent), direct.score_samples(*dependent))
+
+
+def test_the_default_of_the_chain_depends_on_the_effort(dependent):
+    assert fdime.estimate_plan()["chain"] == fdime.estimate_plan(effort="max")["chain"] == "auto"
+    assert fdime.estimate_plan(effort="quick")["chain"] == "off"
+    assert fdime.estimate_plan(effort="quick", chain="auto")["chain"] == "auto"
+    assert fdime.estimate_plan(chain=np.int64(3))["chain"] == 3
+    few = fdime.mutual_information(dependent[0][:, 0], dependent[1][:, 0], estimator="copula")
+    assert few.chain is None, "there is nothing to split"

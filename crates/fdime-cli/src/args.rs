@@ -339,7 +339,12 @@ pub struct Chaining {
     /// Split a side into blocks of columns and add up what each block adds: off, auto, or the number
     /// of blocks; auto does so for estimates above a third of ln n, and off is the default with
     /// --effort quick [default: auto]
-    #[arg(long, value_name = "BLOCKS", value_parser = named::<ChainChoice>)]
+    #[arg(
+        long,
+        value_name = "BLOCKS",
+        allow_negative_numbers = true,
+        value_parser = named::<ChainChoice>
+    )]
     pub chain: Option<ChainChoice>,
 }
 

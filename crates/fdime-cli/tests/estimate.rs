@@ -99,6 +99,52 @@ fn every_method_gives_an_estimate() {
     }
 }
 
+/// The chain's estimate and its pointwise values are sums over its terms; the critics that are saved
+/// are those without a chain, which a note tells.
+#[test]
+fn a_chain_prints_its_terms_and_saves_the_critics_without_it() {
+    let folder = Folder::new();
+    let (table, model) = (folder.path("pairs.csv"), folder.path("model"));
+    stdout(&format!(
+        "sample dense-gaussian --dim 3 --level 2 -n 400 -o {} --seed 1",
+        table.display()
+    ));
+    let request = format!("estimate {} --estimator copula", table.display());
+    let direct = json(&format!("{request} --json --chain off"));
+    assert!(direct["chain"].is_null() && direct["plan"]["chain"] == "off");
+
+    let pointwise = folder.path("pointwise.csv");
+    let chained = json(&format!("{request} --json --chain 2 --pointwise {}", pointwise.display()));
+    let chain = &chained["chain"];
+    assert_eq!((&chained["plan"]["chain"], &chain["side"]), (&2.into(), &"y".into()));
+    assert_eq!(chain["direct_nats"], direct["mi_nats"]);
+    assert_eq!(chain["blocks"].as_array().unwrap().len(), 2);
+    let terms = chain["terms"].as_array().unwrap();
+    let names: Vec<&str> = terms.iter().map(|term| term["term"].as_str().unwrap()).collect();
+    assert_eq!(names, ["I(X; Y_1)", "I(X, Y_1; Y_2)", "I(Y_1; Y_2)"]);
+    let signed = terms.iter().map(|term| {
+        let mi = term["mi_nats"].as_f64().unwrap();
+        if term["is_added"].as_bool().unwrap() { mi } else { -mi }
+    });
+    let (sum, mi) = (signed.sum::<f64>(), chained["unclipped_nats"].as_f64().unwrap());
+    assert!((sum - mi).abs() < 1e-9, "{sum} {mi}");
+    let rows = std::fs::read_to_string(&pointwise).unwrap();
+    let ratios = rows.lines().skip(1).map(|row| row.split_once(',').unwrap().1.parse::<f64>());
+    let mean = ratios.map(Result::unwrap).sum::<f64>() / 400.0;
+    assert!((mean - mi).abs() < 1e-6, "{mean} {mi}");
+    assert!(chained["notes"].as_array().unwrap().is_empty(), "nothing is saved");
+
+    let text = stdout(&format!("{request} --chain 2 --save {}", model.display()));
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["chain over 2 blocks of y: ", "without the chain ", "note: critics for new rows are those"]
+    {
+        assert!(one_line.contains(part), "{part}: {text}");
+    }
+    let applied = json(&format!("apply {} {} --json", model.display(), table.display()));
+    assert_eq!(applied["trained_mi_nats"], direct["mi_nats"]);
+}
+
 #[test]
 fn a_series_is_cut_into_blocks() {
     let folder = Folder::new();
@@ -214,6 +260,11 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         "table.csv --x x --y y --missing ignore",
         "table.csv --x x --y y --blocks=200",
         "table.csv --x x --y y --blocks=2 --estimator cpc",
+        "table.csv --x x --y y,label --chain 1",
+        "table.csv --x x --y y,label --chain many",
+        "table.csv --x x --y y,label --chain 99",
+        "table.csv --x x --y y --chain 2",
+        "table.csv --x x --y y,label --chain 2 --estimator ksg",
         "table.csv --x x --y label --estimator copula",
         "table.csv --x x --y y --pointwise FOLDER/table.csv",
     ] {

@@ -27,7 +27,8 @@ def card(result: Estimate) -> str:
         f'<b style="color:{_COLOURS[reliability]}">{reliability}</b>'
         f"</div>{f'<ul>{reasons}</ul>' if reasons else ''}"
         f'<div style="opacity:.75">{result.n_rows} rows{dropped}; estimator '
-        f"{html.escape(result.estimator)}; {result.seconds:.1f} s</div>{_folds(result)}</div>"
+        f"{html.escape(result.estimator)}; {result.seconds:.1f} s{_chain(result)}</div>"
+        f"{_folds(result)}</div>"
     )
 
 
@@ -53,6 +54,13 @@ def _interval(result: Estimate) -> str:
         'stroke="#3b82f6" stroke-width="6" stroke-linecap="round"/>'
         f'<circle cx="{10 + result.mi * scale:.1f}" cy="11" r="5" fill="#f97316"/></svg>'
     )
+
+
+def _chain(result: Estimate) -> str:
+    if result.chain is None:
+        return ""
+    blocks, side = len(result.chain.blocks), result.chain.side
+    return f"; chain over {blocks} blocks of {side}, without it {result.chain.direct:.3f} nats"
 
 
 def _folds(result: Estimate) -> str:

@@ -148,15 +148,7 @@ class Scenario:
     def dims(self) -> tuple[int, int]: ...
     def sample(self, n: int, seed: int) -> tuple[_Float64, _Float64, _Float64]: ...
 
-def estimate_plan(
-    estimator: str,
-    effort: str,
-    folds: int,
-    permutations: int,
-    seed: int,
-    series: bool,
-    gap: int | None,
-) -> str: ...
+def estimate_plan(options: dict[str, Any]) -> str: ...
 def estimate(
     x: Table, y: Table, plan: str, options: dict[str, Any], threads: int, callback: _Callback
 ) -> dict[str, Any]: ...

@@ -92,6 +92,51 @@ class Fold:
         )
 
 
+@dataclass(frozen=True)
+class ChainTerm:
+    """The estimate of one term of the chain rule."""
+
+    #: The term as a formula, such as ``I(X, Y_1; Y_2)``.
+    term: str
+    #: The number of its block, from 1.
+    block: int
+    #: Whether it is added or subtracted.
+    is_added: bool
+    #: Its estimate, in nats.
+    mi: float
+    #: Its mean of normalised log ratios.
+    lower_bound: float
+    #: The difference between the training rows' mean log ratio and that of held-out rows.
+    gap: float
+
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> ChainTerm:
+        return cls(**{key.removesuffix("_nats"): value for key, value in record.items()})
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The terms of an estimate by the chain rule, whose signed sum is the estimate."""
+
+    #: The side that was split, ``x`` or ``y``.
+    side: str
+    #: The names of each block's columns, in the order of the chain.
+    blocks: tuple[tuple[str, ...], ...]
+    #: The terms.
+    terms: tuple[ChainTerm, ...]
+    #: The estimate without a chain, in nats.
+    direct: float
+
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> Chain:
+        return cls(
+            side=record["side"],
+            blocks=tuple(tuple(names) for names in record["blocks"]),
+            terms=tuple(ChainTerm._from_record(term) for term in record["terms"]),
+            direct=record["direct_nats"],
+        )
+
+
 class Critics:
     """Trained critics, which score new rows: :attr:`Estimate.critics`, or a saved file.
 
@@ -121,7 +166,7 @@ class Critics:
 
     @property
     def mi(self) -> float:
-        """The estimate that they were trained for, in nats."""
+        """The estimate that they were trained for, in nats; the one without a chain."""
         return self._model.mi
 
     @property
@@ -164,8 +209,10 @@ class Estimate:
     pointwise: NDArray[np.float64] = field(repr=False)
     #: The reliability, with reasons.
     verdict: Verdict
-    #: The folds of cross-fitting.
+    #: The folds of cross-fitting; with a chain, their figures are sums over its terms.
     folds: tuple[Fold, ...]
+    #: The terms of the chain rule, if the estimate is their sum.
+    chain: Chain | None
     #: The estimate before it is limited; without dependence it can be slightly negative.
     unclipped: float
     #: The mean of normalised log ratios, a lower bound for every critic.
@@ -186,14 +233,14 @@ class Estimate:
     x: tuple[str, ...]
     #: The names of the columns of y.
     y: tuple[str, ...]
-    #: Remarks on how the data were read, such as columns that were left out.
+    #: Remarks on how the data were read, such as columns that were left out, and on the critics.
     notes: tuple[str, ...]
     #: The settings; ``mutual_information(x, y, plan=...)`` repeats the estimate.
     plan: dict[str, Any] = field(repr=False)
     #: The duration in seconds.
     seconds: float
-    #: The critics, for :meth:`score_samples`; None for ``ksg`` and for counts, which
-    #: have none.
+    #: The critics of the estimate without a chain, for :meth:`score_samples`; None for ``ksg`` and
+    #: for counts, which have none.
     critics: Critics | None = field(repr=False)
     _json: str = field(repr=False)
     _summaries: tuple[str, str] = field(repr=False)
@@ -211,6 +258,7 @@ class Estimate:
                 verdict["reliability"], tuple(Reason(**reason) for reason in verdict["reasons"])
             ),
             folds=tuple(Fold._from_record(fold) for fold in record["folds"]),
+            chain=Chain._from_record(record["chain"]) if "chain" in record else None,
             unclipped=record["unclipped_nats"],
             lower_bound=record["lower_bound_nats"],
             baselines={key.removesuffix("_nats"): value for key, value in baselines.items()},

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._blocks import Divergence
-from ._estimate import Effort, MissingOrConstant, mutual_information
+from ._estimate import ChainChoice, Effort, MissingOrConstant, mutual_information
 from ._result import Estimate
 
 try:
@@ -24,7 +24,8 @@ class MutualInformation(BaseEstimator):
     """Mutual information between X and y as a scikit-learn estimator.
 
     The parameters are those of :func:`fdime.mutual_information`, without ``plan`` and ``progress``.
-    Constant features are dropped by default.
+    Constant features are dropped by default. New rows are scored by the critics of the estimate without a
+    chain, so ``chain="off"`` saves time if only ``score_samples`` and ``score`` are needed.
 
     Attributes
     ----------
@@ -63,6 +64,7 @@ class MutualInformation(BaseEstimator):
         missing: MissingOrConstant = "error",
         constant: MissingOrConstant = "drop",
         blocks: bool | int | None = None,
+        chain: ChainChoice | None = None,
         folds: int = 5,
         permutations: int = 999,
         seed: int = 0,
@@ -75,6 +77,7 @@ class MutualInformation(BaseEstimator):
         self.missing = missing
         self.constant = constant
         self.blocks = blocks
+        self.chain = chain
         self.folds = folds
         self.permutations = permutations
         self.seed = seed

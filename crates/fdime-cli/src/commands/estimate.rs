@@ -42,6 +42,7 @@ pub fn run(args: &Arguments) -> Outcome {
         estimate: &result,
         seconds,
         file: Some(&file),
+        keeps_critics: args.save.is_some(),
     };
 
     let mut outputs = Outputs::default();

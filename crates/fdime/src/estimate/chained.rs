@@ -38,7 +38,7 @@ pub enum ChainChoice {
 
 /// A choice in JSON.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "chain: write off, auto, or a number of blocks of at least 2")]
 enum Written {
     Number(usize),
     Name(String),
@@ -107,7 +107,10 @@ pub(super) fn check(table: Table, plan: &EstimatePlan) -> Result<()> {
     let columns = table.x.len().max(table.y.len());
     match plan.chain {
         ChainChoice::Blocks(blocks) if blocks > columns => {
-            let expected = format!("neither x nor y has so many columns; at most {columns}");
+            let expected = match columns {
+                1 => "x and y have one column each, which cannot be split".into(),
+                _ => format!("at most {columns} blocks, because neither x nor y has more columns"),
+            };
             Err(invalid(Parameter::Chain, blocks, expected))
         }
         _ => Ok(()),
@@ -166,7 +169,7 @@ pub(super) fn chained(
         side: if over_x { "x" } else { "y" },
         blocks: columns.iter().map(names).collect(),
         terms: figures.collect(),
-        direct_nats: Nats(direct.mi()),
+        direct_nats: Nats(direct.mi().max(0.0)),
     };
     let signs: Vec<f64> = terms.iter().map(crate::chain::Term::sign).collect();
     Ok(sum(&signs, fits, direct, chain))

@@ -131,7 +131,8 @@ impl EstimatePlan {
             ));
         }
         if let (ChainChoice::Blocks(blocks), Method::Ksg) = (self.chain, &self.method) {
-            let expected = "ksg has no log ratio of its own for each term; use auto";
+            let expected = Message::from("ksg has no chain; use ");
+            let expected = expected.setting(Parameter::Estimator, "auto");
             return Err(invalid(Parameter::Chain, blocks, expected));
         }
         if self.portfolio.recipes.is_empty() {

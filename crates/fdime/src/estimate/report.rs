@@ -26,6 +26,8 @@ pub struct EstimateReport<'a> {
     pub seconds: f64,
     /// The name of the file, if the rows come from one.
     pub file: Option<&'a str>,
+    /// Whether the critics are kept for new rows, in a file or with the result.
+    pub keeps_critics: bool,
 }
 
 /// The record for programs; docs/ESTIMATE.md describes it.
@@ -133,9 +135,15 @@ impl EstimateReport<'_> {
         paragraphs
     }
 
-    /// Returns remarks on how the table was read.
+    /// Returns remarks on how the table was read and on the critics that are kept.
     pub fn notes(&self, wording: &dyn Wording) -> Vec<String> {
-        self.table.notes.iter().map(|note| note.render(wording)).collect()
+        let are_without_chain = self.keeps_critics && self.estimate.chain.is_some();
+        let critics = are_without_chain.then(|| {
+            "critics for new rows are those of the estimate without the chain, so their log ratios \
+             average to that estimate and not to the sum of the chain"
+                .into()
+        });
+        self.table.notes.iter().map(|note| note.render(wording)).chain(critics).collect()
     }
 
     /// Returns the discrete columns with their levels.

@@ -134,7 +134,8 @@ impl SavedModel {
             description: Description {
                 version: env!("CARGO_PKG_VERSION").into(),
                 plan: plan.clone(),
-                mi_nats: estimate.mi.0,
+                // The critics are those of the estimate without a chain.
+                mi_nats: estimate.chain.as_ref().map_or(estimate.mi, |chain| chain.direct_nats).0,
                 x: columns(x),
                 y: columns(y),
                 folds,

@@ -275,7 +275,12 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
         "a lower bound from the same critics is {gap:.2} nats lower, so the estimate may be too \
          high; use "
     ));
-    reason("lower-bound", limits_to, message.setting(Parameter::Estimator, "auto"))
+    // The bound of a chain is lower because of what it subtracts, whatever the estimator.
+    let advice = match (evidence.chain, &evidence.plan.method) {
+        (Some(_), Method::Auto) => message.setting(Parameter::Chain, "off"),
+        _ => message.setting(Parameter::Estimator, "auto"),
+    };
+    reason("lower-bound", limits_to, advice)
 }
 
 /// Rows that are like their neighbours.
@@ -542,7 +547,8 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
 mod tests {
     use super::*;
     use crate::Neutral;
-    use crate::estimate::{FoldRows, MemberFigures};
+    use crate::estimate::{FoldRows, MemberFigures, TermFigures};
+    use crate::nats::Nats;
     use crate::parallel::never;
     use crate::train::CurvePoint;
 
@@ -631,6 +637,7 @@ mod tests {
         let one = |change: &dyn Fn(&mut Evidence, &mut Vec<FoldFigures>)| verdict_after(change);
         let near = one(&|evidence, folds| {
             (evidence.mi, evidence.lower_bound) = (6.8, Some(6.7));
+            evidence.largest_term = 6.8;
             folds.iter_mut().for_each(|fold| (fold.mi_nats, fold.train_mi_nats) = (6.8, 6.9));
         });
         assert_eq!((codes(&near), near.reliability), (vec!["near-ln-n"], Reliability::Doubtful));
@@ -659,6 +666,62 @@ mod tests {
         assert_eq!(codes(&spread), ["critics-disagree"]);
         let few = one(&|evidence, _| evidence.rows = 100);
         assert_eq!(codes(&few), ["few-rows"]);
+    }
+
+    /// What blocks share is subtracted, which also lowers the bound; the advice is about the chain.
+    #[test]
+    fn blocks_of_a_chain_that_share_much_are_a_warning() {
+        let term = |block, is_added, mi_nats| TermFigures {
+            term: String::new(),
+            block,
+            is_added,
+            mi_nats,
+            lower_bound_nats: mi_nats,
+            gap_nats: 0.0,
+        };
+        let x = [column("x", (0..1000).map(|k| f64::from(k).sin()).collect())];
+        let y = [column("y", (0..1000).map(|k| f64::from(k).cos()).collect())];
+        let (folds, plan) = (folds(), plan());
+        let reasons = |shared: f64, lower_bound: f64| {
+            let chain = ChainFigures {
+                side: "y",
+                blocks: vec![vec!["y1".into()], vec!["y2".into()]],
+                terms: vec![
+                    term(1, true, 0.3),
+                    term(2, true, 0.2 + shared),
+                    term(2, false, shared),
+                ],
+                direct_nats: Nats(0.4),
+            };
+            let verdict = judge(&Evidence {
+                x: &x,
+                y: &y,
+                rows: 1000,
+                mi: 0.5,
+                largest_term: 0.2 + shared,
+                chain: Some(&chain),
+                standard_error: 0.01,
+                lower_bound: Some(lower_bound),
+                folds: &folds,
+                baselines: &Baselines::default(),
+                spread: 0.0,
+                serial: &SerialDependence::none(1000),
+                plan: &plan,
+            });
+            let reasons = verdict.render(&Neutral).reasons.into_iter();
+            reasons.map(|reason| (reason.code, reason.limits_to, reason.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(0.1, 0.48), []);
+        for (shared, limits_to) in [(0.2, Reliability::Fair), (0.6, Reliability::Doubtful)] {
+            let found = reasons(shared, 0.48);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!((found[0].0, found[0].1), ("dependent-blocks", limits_to));
+            assert!(found[0].2.ends_with("compare with chain = off"), "{found:?}");
+        }
+        let found = reasons(0.6, 0.1);
+        let texts = found.iter().filter(|reason| reason.0 == "lower-bound");
+        assert!(texts.map(|reason| &reason.2).all(|text| text.ends_with("use chain = off")));
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]
