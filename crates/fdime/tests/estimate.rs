@@ -228,6 +228,24 @@ fn a_chain_adds_up_to_the_direct_estimate() {
     }
 }
 
+/// Small tables of categories are counted, unless a chain is requested. Here x1 is in y1, x2 is in y2,
+/// and x1 and x2 are independent, so both ways the information is 2 ln 2.
+#[test]
+fn a_requested_chain_is_for_categories_too() {
+    let bit = |name: &str, shift: u32| {
+        let codes = (0..800u32).map(|row| row >> shift & 1).collect();
+        let labels = vec!["a".to_string(), "b".to_string()];
+        Column { name: name.into(), values: Values::Discrete { codes, labels } }
+    };
+    let sides = (vec![bit("x1", 0), bit("x2", 1)], vec![bit("y1", 0), bit("y2", 1)]);
+    let mut plan = quick(Method::Auto);
+    assert!(run(&sides, &plan).chain.is_none());
+    plan.chain = ChainChoice::Blocks(2);
+    let chained = run(&sides, &plan);
+    assert_eq!(chained.chain.as_ref().unwrap().blocks, [["y1"], ["y2"]]);
+    assert!((chained.mi.0 - 4f64.ln()).abs() < 0.05, "{}", chained.mi);
+}
+
 /// Four columns of uniform noise, 4 x 1.45 nats: too much for critics to learn at once from so few
 /// rows, so the chain finds more, and no more than the truth.
 #[test]

@@ -3,10 +3,10 @@
 use super::image_sets::ImageSets;
 use super::jobs::{FinishedJobs, Job, with_term};
 use fdime::parallel::run_jobs;
-use fdime::train::{Trainer, Training};
+use fdime::train::{CriticLearner, Trainer, Training};
 use fdime::{
     BatchSource, CriticKind, CriticPlan, Device, Engine, Estimator, Level, RunPlan, ScenarioPlan,
-    Term, counted,
+    Task, Term, counted,
 };
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 /// Floating-point operations per second of the GPU that the engine was measured on: an H200 in
 /// tf32.
 const GPU_SPEED: f64 = 1.4e14;
+/// The same for convolutions, with the few runs of a recipe.
+const GPU_CONV_SPEED: f64 = 2.5e13;
 /// The duration of the smallest training step on that GPU, in seconds.
 const GPU_STEP_SECONDS: f64 = 4e-5;
 /// Steps with more operations are not tried out. They consist of large matrix products, so their
@@ -123,34 +125,20 @@ impl Cost {
         images: &ImageSets,
     ) -> fdime::Result<Self> {
         let mut clock = Clock::new(engine.threads());
-        let (mut seconds, mut gpu_shapes) = (0.0, Vec::new());
+        let mut seconds = 0.0;
         for pending in jobs {
-            let steps = pending.job.steps();
             let largest = pending.largest();
-            // The terms of a chain differ in the number of inputs only, so one of them is tried out.
-            let trained = steps as f64 * pending.step_operations() / largest.step_operations;
             match &pending.job {
                 Job::Staircase { plan, .. } => {
                     let plan = with_term(plan, largest.term.clone());
-                    if engine.device_of(&plan)? == Device::Cpu {
-                        let source = plan.staircase()?;
-                        seconds += trained * clock.step(largest, &plan.training, &source)?;
-                        continue;
-                    }
-                    seconds += pending.total_operations() / GPU_SPEED;
-                    // Runs of the same shape train together, and so do the terms of a chain.
-                    let shape = (&largest.shape, pending.trainings.len(), steps);
-                    if !gpu_shapes.contains(&shape) {
-                        gpu_shapes.push(shape);
-                        seconds += GPU_STEP_SECONDS * steps as f64;
-                    }
+                    seconds += clock.job(pending, &plan.task(&plan.staircase()?), engine)?;
                 }
                 Job::Images { plan, .. } => {
                     // Jobs whose images are missing are not run.
                     if let Some(images) = images.get(&plan.images) {
                         let pairs = plan.pairs(images);
                         let source = plan.source(&pairs, largest.term.as_ref())?;
-                        seconds += trained * clock.step(largest, &plan.training, &*source)?;
+                        seconds += clock.job(pending, &plan.task(&*source), engine)?;
                     }
                 }
                 // A warm-up step, and at least three measured ones.
@@ -195,18 +183,45 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Measures the time of training steps on this machine's cores.
+/// Measures the time of training steps on this machine's cores, and knows that of a GPU.
 struct Clock {
     threads: usize,
     /// Seconds of a step by its shape.
     steps: HashMap<String, f64>,
     /// Operations per second of large steps.
     speed: Option<f64>,
+    /// The shapes, trainings and steps of the jobs on a GPU. Runs of the same shape train together,
+    /// and so do the terms of a chain.
+    gpu_shapes: Vec<(String, usize, usize)>,
 }
 
 impl Clock {
     fn new(threads: usize) -> Self {
-        Clock { threads, steps: HashMap::new(), speed: None }
+        Clock { threads, steps: HashMap::new(), speed: None, gpu_shapes: Vec::new() }
+    }
+
+    /// Returns the seconds that a job adds to the time of many. `task` is its largest training.
+    fn job(
+        &mut self,
+        pending: &PendingJob,
+        task: &Task,
+        engine: &dyn Engine,
+    ) -> fdime::Result<f64> {
+        let (largest, steps) = (pending.largest(), pending.job.steps());
+        if engine.device(task) == Device::Cpu {
+            // The terms of a chain differ in the number of inputs only, so one of them is tried out.
+            let trained = steps as f64 * pending.step_operations() / largest.step_operations;
+            return Ok(trained * self.step(largest, task.training, task.source)?);
+        }
+        let shape = (largest.shape.clone(), pending.trainings.len(), steps);
+        let launches = if self.gpu_shapes.contains(&shape) { 0.0 } else { steps as f64 };
+        self.gpu_shapes.push(shape);
+        let is_conv = |learner: &CriticLearner| learner.critic.kind == CriticKind::Conv;
+        let speed = match task.training.learner.critic().is_some_and(is_conv) {
+            true => GPU_CONV_SPEED,
+            false => GPU_SPEED,
+        };
+        Ok(pending.total_operations() / speed + GPU_STEP_SECONDS * launches)
     }
 
     /// Returns the seconds that a step adds to the time of many runs, each on one thread.

@@ -10,6 +10,7 @@ use fdime::{
     RunPlan, ScenarioPlan, Schedule, parse_levels,
 };
 use serde::Deserialize;
+use std::num::NonZeroUsize;
 
 /// Staircases.
 #[derive(Debug, Deserialize)]
@@ -47,6 +48,8 @@ pub struct StaircaseGroup {
 #[serde(deny_unknown_fields)]
 pub struct ImageGroup {
     images: Vec<String>,
+    /// The number of images to draw from, the first of each set; all of them if absent.
+    count: Option<NonZeroUsize>,
     views: Vec<View>,
     /// Numbers of visible rows.
     rows: Vec<usize>,
@@ -66,9 +69,6 @@ pub struct ImageGroup {
     learning_rate: f64,
     #[serde(default)]
     learning_rate_schedule: LearningRateSchedule,
-    /// Adam's epsilon.
-    #[serde(default = "epsilon")]
-    epsilon: f64,
     /// Whether the two images of y are the blocks of a chain.
     #[serde(default)]
     chain: bool,
@@ -98,10 +98,6 @@ pub struct TimeGroup {
 
 fn one() -> usize {
     1
-}
-
-fn epsilon() -> f64 {
-    AdamPlan::default().epsilon
 }
 
 fn direct() -> Vec<BlockLimit> {
@@ -219,19 +215,17 @@ impl ImageGroup {
                         if let Some(critic) = learner.critic_mut() {
                             critic.pairing = self.pairing;
                         }
-                        let plan = |&seed: &u64| {
-                            let mut training =
-                                training(learner.clone(), self.batch, self.learning_rate, seed);
-                            training.learning_rate_schedule = self.learning_rate_schedule;
-                            training.optimizer.epsilon = self.epsilon;
-                            ConsistencyPlan {
-                                images: images.clone(),
-                                view,
-                                rows,
-                                training,
-                                iterations: self.iterations,
-                                chain: self.chain,
-                            }
+                        let plan = |&seed: &u64| ConsistencyPlan {
+                            images: images.clone(),
+                            count: self.count,
+                            view,
+                            rows,
+                            training: Training {
+                                learning_rate_schedule: self.learning_rate_schedule,
+                                ..training(learner.clone(), self.batch, self.learning_rate, seed)
+                            },
+                            iterations: self.iterations,
+                            chain: self.chain,
                         };
                         let plans = self.seeds.iter().map(plan);
                         jobs.extend(plans.map(|plan| Job::Images { plan, last: self.last }));

@@ -203,7 +203,13 @@ impl Runner<'_> {
                 let device = self.engine.device_of(&with_term(plan, first));
                 device.map_or_else(|_| String::new(), |device| device.to_string())
             }
-            Job::Images { .. } => fdime::Device::Cpu.to_string(),
+            Job::Images { plan, .. } => {
+                let device = || {
+                    let pairs = plan.pairs(self.images.get(&plan.images)?);
+                    Some(self.engine.device(&plan.task(&pairs)).to_string())
+                };
+                device().unwrap_or_default()
+            }
             Job::Time { .. } => machine(),
         };
         let trainings: Vec<(Option<Term>, u64)> =

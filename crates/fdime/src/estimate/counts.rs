@@ -1,5 +1,6 @@
 //! The estimate for discrete columns, which are counted instead of learned.
 
+use super::chained::ChainChoice;
 use super::contingency::Contingency;
 use super::crossfit::Table;
 use super::folds::RowOrder;
@@ -31,7 +32,8 @@ const ROUNDING: f64 = 1e-9;
 /// category with another, because critics know no more about them than the counts; they do know
 /// more about numbers and about several columns.
 pub(super) fn countable(table: Table, plan: &EstimatePlan) -> Option<Contingency> {
-    if plan.method != Method::Auto {
+    // Counts need no chain, so whoever asks for one wants critics.
+    if plan.method != Method::Auto || matches!(plan.chain, ChainChoice::Blocks(_)) {
         return None;
     }
     let counts = Contingency::new(Levels::of(table.x)?, Levels::of(table.y)?);

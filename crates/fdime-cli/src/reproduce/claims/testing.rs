@@ -120,6 +120,7 @@ pub fn images_with(
         let chain = chained && view != View::Single;
         let plan = leak(ConsistencyPlan {
             images: "mnist".into(),
+            count: None,
             view,
             rows,
             training: Training::new(LearnerPlan::new(&estimator.parse().unwrap(), &critic)),

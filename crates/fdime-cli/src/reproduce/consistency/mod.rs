@@ -17,6 +17,7 @@ use fdime::engine::Task;
 use fdime::train::{SelectedColumns, Training};
 use fdime::{BatchSource, Chain, ColumnSelection, Error, LearnerPlan, Parameter, Result, Term};
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroUsize;
 
 /// An estimate on images, except for the images themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ use serde::{Deserialize, Serialize};
 pub struct ConsistencyPlan {
     /// The name of the set of images.
     pub images: String,
+    /// The number of images to draw from, the first of the set; all of them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<NonZeroUsize>,
     /// The mutual information that is estimated.
     pub view: View,
     /// The number of rows that y shows.
@@ -61,6 +65,10 @@ impl ConsistencyPlan {
         if self.rows > height {
             let expected = format!("these images have {height} rows");
             return Err(invalid(Parameter::Rows, self.rows, expected));
+        }
+        if let Some(count) = self.count.filter(|count| count.get() > images.count()) {
+            let expected = format!("the set has {} images", images.count());
+            return Err(invalid(Parameter::Rows, count, expected));
         }
         let side = self.side();
         if height != width || height != side {
@@ -103,7 +111,8 @@ impl ConsistencyPlan {
 
     /// Returns the pairs of images that the plan trains on.
     pub fn pairs<'a>(&self, images: &'a Images) -> ImagePairs<'a> {
-        ImagePairs { images, view: self.view, rows: self.rows }
+        let count = self.count.map_or(images.count(), NonZeroUsize::get);
+        ImagePairs { images, count, view: self.view, rows: self.rows }
     }
 
     /// Returns the samples of a term; whole pairs for `None`.
@@ -156,6 +165,7 @@ mod tests {
         training.optimizer = AdamPlan { learning_rate: 3e-3, ..AdamPlan::default() };
         ConsistencyPlan {
             images: "test".into(),
+            count: None,
             view,
             rows,
             training,
@@ -168,7 +178,7 @@ mod tests {
     fn views_show_and_hide_rows() {
         let images = images();
         for view in [View::Single, View::Processed, View::Pair] {
-            let source = ImagePairs { images: &images, view, rows: 3 };
+            let source = ImagePairs { images: &images, count: 6, view, rows: 3 };
             let size = PairSource::dims(&source).0;
             let channels = size / 16;
             let (mut x, mut y) = (vec![0.0; 50 * size], vec![0.0; 50 * size]);

@@ -59,6 +59,8 @@ impl fmt::Display for View {
 pub struct ImagePairs<'a> {
     /// The images to draw from.
     pub images: &'a Images,
+    /// The number of images, the first ones, to draw from.
+    pub count: usize,
     /// The images that x and y consist of.
     pub view: View,
     /// The rows of x that y shows, t.
@@ -87,7 +89,7 @@ impl ImagePairs<'_> {
             }
             View::Pair => (columns(&[(0, whole), (1, whole)]), columns(&[(0, t), (1, t)])),
         };
-        DrawnImages { images: self.images.pixels(), pixels, x, y }
+        DrawnImages { images: &self.images.pixels()[..self.count * pixels], pixels, x, y }
     }
 }
 
@@ -102,10 +104,10 @@ impl PairSource for ImagePairs<'_> {
         let DrawnImages { images, pixels, x: x_columns, y: y_columns } = self.drawn_images();
         let rows = x.chunks_exact_mut(x_columns.len()).zip(y.chunks_exact_mut(y_columns.len()));
         for (x, y) in rows {
-            let first = random_index(rng, self.images.count());
+            let first = random_index(rng, self.count);
             let second = match self.view {
                 View::Single | View::Processed => first,
-                View::Pair => random_index(rng, self.images.count()),
+                View::Pair => random_index(rng, self.count),
             };
             let value = |column: &Option<usize>| {
                 let Some(column) = *column else { return 0.0 };
