@@ -3,8 +3,8 @@
 //! `I(X; Y) = sum_b [ I(X, Y_<b; Y_b) - I(Y_<b; Y_b) ]`,
 //!
 //! where Y_<b are the blocks before block b. It is exact for any blocks in any order. Every term is
-//! a mutual information of its own, in which only Y_b is deranged, so a term is about B times
-//! smaller than the whole, and no critic has to show more than its batch can.
+//! a mutual information of its own, in which only Y_b is deranged. If the information is spread over
+//! the blocks and they share little, terms are much smaller than the whole, and easier to learn.
 
 use crate::error::{Result, invalid};
 use crate::message::{Parameter, counted};

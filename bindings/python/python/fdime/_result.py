@@ -215,7 +215,8 @@ class Estimate:
     chain: Chain | None
     #: The estimate before it is limited; without dependence it can be slightly negative.
     unclipped: float
-    #: The mean of normalised log ratios, a lower bound for every critic.
+    #: The mean of normalised log ratios, a lower bound for every critic. With a chain: that of the added
+    #: terms, less the subtracted ones and what their critics may have missed.
     lower_bound: float | None
     #: Classical estimates from the same data, in nats.
     baselines: dict[str, float | None]

@@ -183,8 +183,8 @@ def staircase(
         ``learning_rate_schedule``, ``chain``, ``runs``, ``seed``, ...
 
     With ``chain=B`` an estimate is a sum over B blocks of y's columns, by the chain rule
-    I(X; Y) = sum_b [I(X, Y_<b; Y_b) - I(Y_<b; Y_b)]. Each term is trained separately and is about B times
-    smaller than the whole, so much more information can be estimated; a run is then 2B - 1 trainings.
+    I(X; Y) = sum_b [I(X, Y_<b; Y_b) - I(Y_<b; Y_b)]. Each term is trained separately and is
+    usually much smaller than the whole, so more information can be estimated; a run is then 2B - 1 trainings.
 
     Examples
     --------

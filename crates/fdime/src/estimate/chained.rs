@@ -92,7 +92,8 @@ impl FromStr for ChainChoice {
 }
 
 /// The share of ln n above which a direct estimate may have missed some of the information. Below
-/// it, a chain gave no better estimates on tasks with known truth (docs/CHAIN.md).
+/// it, direct estimates of tasks with known truth left little for a chain to find, at 2B times the
+/// cost.
 const DIRECT_SHARE: f64 = 1.0 / 3.0;
 
 /// The number of blocks of an automatic chain: each block costs two more estimates.
@@ -185,7 +186,7 @@ fn sum(signs: &[f64], fits: Vec<Fitted>, direct: &Fitted, chain: ChainFigures) -
         for (sum, ratio) in pointwise.iter_mut().zip(&fit.fit.pointwise) {
             *sum += sign * ratio;
         }
-        // A subtracted term is at most its value on training rows, and what good critics miss.
+        // A subtracted term counts with what its critics may have missed; that is no strict bound.
         lower_bound += match *sign > 0.0 {
             true => fit.fit.lower_bound,
             false => -(fit.mi() + fit.gap + unseen_share(rows) * fit.mi().max(0.0)),
@@ -267,16 +268,17 @@ fn correlated_blocks(
     let mut left: Vec<usize> = (0..count).collect();
     let mut result = Vec::with_capacity(blocks);
     for block in 0..blocks {
-        tick()?;
         let size = count * (block + 1) / blocks - count * block / blocks;
         let mut chosen = vec![left.remove(0)];
+        // The largest squared correlation of each column that is left with the block.
+        let mut with_block = vec![0.0f64; count];
         while chosen.len() < size {
-            let with_block = |&column: &usize| {
-                chosen.iter().map(|&other| squares(column, other)).fold(0.0, f64::max)
-            };
+            tick()?;
+            let newest = chosen[chosen.len() - 1];
             let mut best = (0, chance);
-            for (place, column) in left.iter().enumerate() {
-                let value = with_block(column);
+            for (place, &column) in left.iter().enumerate() {
+                let value = with_block[column].max(squares(column, newest));
+                with_block[column] = value;
                 if value > best.1 {
                     best = (place, value);
                 }

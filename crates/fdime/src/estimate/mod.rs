@@ -210,8 +210,8 @@ impl Fitted {
         mean(&self.fit.pointwise)
     }
 
-    /// Returns whether this estimate is above another even if all that it subtracts is as large as
-    /// it may be. Critics miss dependence rather than invent it, so the larger one is better.
+    /// Returns whether this estimate and its lower bound are above those of another. Critics miss
+    /// dependence rather than invent it, so the larger one is better.
     fn exceeds(&self, other: &Fitted) -> bool {
         self.fit.lower_bound > other.fit.lower_bound && self.mi() > other.mi()
     }

@@ -26,7 +26,8 @@ pub struct Estimate {
     /// The result of the race between recipes, best first.
     pub race: Vec<RaceEntry>,
     /// The mean of normalised log ratios, which is a lower bound for every critic. The estimate of
-    /// `auto` is this and half of the gap to the training rows.
+    /// `auto` is this and half of the gap to the training rows. With a chain: that of the added terms,
+    /// less the subtracted ones and what their critics may have missed.
     pub lower_bound: Option<Nats>,
     /// Classical estimates of the same data.
     pub baselines: Baselines,

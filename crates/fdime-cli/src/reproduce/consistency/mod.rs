@@ -67,8 +67,9 @@ impl ConsistencyPlan {
             return Err(invalid(Parameter::Rows, self.rows, expected));
         }
         if let Some(count) = self.count.filter(|count| count.get() > images.count()) {
-            let expected = format!("the set has {} images", images.count());
-            return Err(invalid(Parameter::Rows, count, expected));
+            let problem =
+                format!("it has {} images, fewer than the count of {count}", images.count());
+            return Err(Error::Data { file: self.images.clone(), problem: problem.into() });
         }
         let side = self.side();
         if height != width || height != side {
@@ -281,6 +282,8 @@ mod tests {
             plan.check().and(plan.check_images(&images)).unwrap_err().to_string()
         };
         assert!(error(plan(View::Single, 5)).contains("4 rows"));
+        let too_many = ConsistencyPlan { count: NonZeroUsize::new(7), ..plan(View::Single, 2) };
+        assert!(error(too_many).contains("6 images"));
         let mut other = plan(View::Single, 2);
         other.training.learner.critic_mut().unwrap().critic.side = 28;
         assert!(error(other).contains("4 x 4"));

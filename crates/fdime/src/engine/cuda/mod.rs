@@ -269,6 +269,10 @@ impl CudaEngine {
         let mut sorted = Sorted::default();
         let mut reported: Vec<String> = Vec::new();
         for (index, task) in tasks.iter().enumerate() {
+            if let Err(error) = task.training.check() {
+                sorted.invalid.push((index, error));
+                continue;
+            }
             let plan = match GpuPlan::new(task) {
                 Ok(plan) => plan,
                 Err(reason) => {
@@ -280,7 +284,7 @@ impl CudaEngine {
                     continue;
                 }
             };
-            match task.training.check().and_then(|()| Shape::from_plan(&plan)) {
+            match Shape::from_plan(&plan) {
                 Err(error) => sorted.invalid.push((index, error)),
                 Ok(shape) => match sorted.groups.iter_mut().find(|(known, _)| *known == shape) {
                     Some((_, group)) => group.push((index, plan)),

@@ -44,6 +44,7 @@ impl<'a> GpuPlan<'a> {
     /// Returns the plan of a task, or the reason why the GPU cannot execute it.
     pub(super) fn new(task: &Task<'a>) -> std::result::Result<Self, String> {
         let training = task.training;
+        training.check().map_err(|error| error.to_string())?;
         let Some(learner) = training.learner.critic() else {
             return Err("njee trains classifiers".into());
         };
@@ -167,7 +168,7 @@ fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
     let is_conv = critic.kind == CriticKind::Conv;
     if is_conv && critic.parts > 1 {
         Some("critic conv scores the parts of a pair one by one".into())
-    } else if is_conv && critic.hidden[..layers - 1].iter().any(|channels| channels % 4 != 0) {
+    } else if is_conv && critic.hidden.iter().rev().skip(1).any(|channels| channels % 4 != 0) {
         Some("a convolution's channels are not a multiple of 4".into())
     } else if critic.dropout > 0.0 {
         Some("the critic has dropout".into())
