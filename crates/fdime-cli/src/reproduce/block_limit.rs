@@ -22,7 +22,7 @@ impl Display for BlockLimit {
     fn fmt(&self, f: &mut Formatter) -> Result {
         match self.0.get() {
             1 => write!(f, "direct"),
-            blocks => write!(f, "chain of {blocks}, or of single columns"),
+            blocks => write!(f, "chains of up to {blocks} blocks"),
         }
     }
 }
