@@ -275,7 +275,7 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
         "a lower bound from the same critics is {gap:.2} nats lower, so the estimate may be too \
          high; use "
     ));
-    // The bound of a chain is lower because of what it subtracts, whatever the estimator.
+    // The bound of a chain is lower because of what it subtracts, also with the estimator auto.
     let advice = match (evidence.chain, &evidence.plan.method) {
         (Some(_), Method::Auto) => message.setting(Parameter::Chain, "off"),
         _ => message.setting(Parameter::Estimator, "auto"),

@@ -95,8 +95,7 @@ impl Trace {
         })
     }
 
-    /// Returns the sum of traces of the same length, each with its sign. It ends with the first of
-    /// them to end.
+    /// Returns the sum of traces, each with its sign. It has as many steps as the shortest of them.
     pub fn sum(terms: &[(f64, &Trace)]) -> Self {
         let steps = terms.iter().map(|(_, trace)| trace.steps.len()).min().unwrap_or(0);
         let total = |step: usize, value: fn(&StepRecord) -> f64| -> f64 {

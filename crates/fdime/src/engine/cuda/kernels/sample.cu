@@ -144,6 +144,18 @@ extern "C" __global__ void sample(const __grid_constant__ SampleTask t) {
     apply_maps(spec.y_map, spec.y_maps, y, spec.dim);
 }
 
+// A warp writes a row of x and y: the value of each of the run's columns, and 0 where there is none.
+template <class Task, class Value>
+__device__ inline void select_row(const Task& t, int row, int run, Value value) {
+    float* x = t.x.of(run) + (u64)row * t.ld_x;
+    float* y = t.y.of(run) + (u64)row * t.ld_y;
+    const int* columns = t.columns + (u64)run * (t.x_dim + t.y_dim);
+    for (int k = threadIdx.x % 32; k < t.x_dim + t.y_dim; k += 32) {
+        float selected = columns[k] < 0 ? 0.f : value(columns[k]);
+        if (k < t.x_dim) x[k] = selected; else y[k - t.x_dim] = selected;
+    }
+}
+
 // The inputs of a chain's term: columns of the samples, and zeros up to the program's dimensions.
 struct SelectTask {
     Buffer all_x, all_y, x, y;
@@ -154,19 +166,13 @@ struct SelectTask {
 // One warp for each row.
 extern "C" __global__ void select_columns(const __grid_constant__ SelectTask t) {
     begin();
-    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, run = blockIdx.z;
     if (row >= t.n) return;
     const float* all_x = t.all_x.of(run) + (u64)row * t.all_ld_x;
     const float* all_y = t.all_y.of(run) + (u64)row * t.all_ld_y;
-    float* x = t.x.of(run) + (u64)row * t.ld_x;
-    float* y = t.y.of(run) + (u64)row * t.ld_y;
-    const int* columns = t.columns + (u64)run * (t.x_dim + t.y_dim);
-    for (int k = lane; k < t.x_dim + t.y_dim; k += 32) {
-        int column = columns[k];
-        float value = 0.f;
-        if (column >= 0) value = column < t.all_x_dim ? all_x[column] : all_y[column - t.all_x_dim];
-        if (k < t.x_dim) x[k] = value; else y[k - t.x_dim] = value;
-    }
+    select_row(t, row, run, [&](int column) {
+        return column < t.all_x_dim ? all_x[column] : all_y[column - t.all_x_dim];
+    });
 }
 
 // Pixels of images that are drawn at random.
@@ -183,20 +189,14 @@ struct ImageTask {
 // One warp for each row.
 extern "C" __global__ void draw_images(const __grid_constant__ ImageTask t) {
     begin();
-    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, run = blockIdx.z;
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, run = blockIdx.z;
     if (row >= t.n) return;
     Random4 r = philox(t.specs[run].seed, FOR_DATA, (u32)(*t.base + t.step), row, 0);
     const unsigned char* first = t.images + ((u64)r.v[0] * t.count >> 32) * t.pixels;
     const unsigned char* second = t.images + ((u64)r.v[1] * t.count >> 32) * t.pixels;
-    float* x = t.x.of(run) + (u64)row * t.ld_x;
-    float* y = t.y.of(run) + (u64)row * t.ld_y;
-    const int* columns = t.columns + (u64)run * (t.x_dim + t.y_dim);
-    for (int k = lane; k < t.x_dim + t.y_dim; k += 32) {
-        int column = columns[k];
-        float value = 0.f;
-        if (column >= 0) value = (column < t.pixels ? first[column] : second[column - t.pixels]) / 255.f;
-        if (k < t.x_dim) x[k] = value; else y[k - t.x_dim] = value;
-    }
+    select_row(t, row, run, [&](int column) {
+        return (column < t.pixels ? first[column] : second[column - t.pixels]) / 255.f;
+    });
 }
 
 struct PartnerTask {
