@@ -44,6 +44,7 @@ pub enum Command {
         fdime estimate pairs.csv --report report.html --bits\n  \
         fdime estimate genes.tsv.gz --x 2-9 --y phenotype --discrete phenotype\n  \
         fdime estimate series.csv --x price --y volume --blocks\n  \
+        fdime estimate data.csv --x dose --y response --given 'age,weight'\n  \
         fdime estimate --x-file embeddings.npy --y-file labels.npy\n  \
         zcat pairs.csv.gz | fdime estimate - --y target --json")]
     Estimate(Box<Estimate>),
@@ -422,6 +423,9 @@ pub struct Estimate {
     /// Columns of y [default: all but x]
     #[arg(long, value_name = "COLUMNS")]
     pub y: Option<String>,
+    /// Columns to hold fixed: estimate I(x; y | z), what y tells about x beyond these columns
+    #[arg(long, value_name = "COLUMNS", conflicts_with = "x_file")]
+    pub given: Option<String>,
     /// The table of x, if x and y are in two files with the same rows
     #[arg(long, value_name = "FILE", requires = "y_file", conflicts_with = "file")]
     pub x_file: Option<PathBuf>,

@@ -74,6 +74,8 @@ parameters! {
     Estimator = "estimator",
     /// The number of folds.
     Folds = "folds",
+    /// The columns that are held fixed.
+    Given = "given",
     /// The groups of columns to compare.
     Groups = "groups",
     /// The widths of hidden layers.

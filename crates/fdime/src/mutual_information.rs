@@ -5,6 +5,7 @@ use crate::engine::{CpuEngine, Engine};
 use crate::error::{Error, Result};
 use crate::estimate::{
     ChainChoice, Effort, Estimate, EstimatePlan, Method, NoProgress, Progress, RowOrder, estimate,
+    estimate_given,
 };
 use std::path::Path;
 
@@ -24,6 +25,7 @@ use std::path::Path;
 pub struct MutualInformation<'a> {
     x: Vec<Column>,
     y: Vec<Column>,
+    given: Vec<Column>,
     method: Method,
     effort: Effort,
     folds: Option<usize>,
@@ -42,6 +44,7 @@ impl<'a> MutualInformation<'a> {
         MutualInformation {
             x: x.into_columns("x"),
             y: y.into_columns("y"),
+            given: Vec::new(),
             method: Method::Auto,
             effort: Effort::Default,
             folds: None,
@@ -65,6 +68,12 @@ impl<'a> MutualInformation<'a> {
         reading: &Reading,
     ) -> Result<Self> {
         Ok(Self::from(load_pairs(path.as_ref(), x, y, reading)?))
+    }
+
+    /// Holds other columns fixed: the estimate is the conditional mutual information I(x; y | given).
+    pub fn given(mut self, given: impl IntoColumns) -> Self {
+        self.given = given.into_columns("z");
+        self
     }
 
     /// Chooses the method; [`Method::Auto`] by default.
@@ -136,7 +145,7 @@ impl<'a> MutualInformation<'a> {
         plan.order = self.order;
         plan.chain = self.chain.unwrap_or(plan.chain);
         plan.seed = self.seed;
-        plan.for_data(&self.x, &self.y)
+        plan.for_data(&self.x, &[&self.y[..], &self.given].concat())
     }
 
     /// Estimates on the processor's cores.
@@ -151,17 +160,22 @@ impl<'a> MutualInformation<'a> {
     /// Estimates with an engine. See [`run`](Self::run).
     pub fn run_on(&self, engine: &dyn Engine) -> Result<Estimate> {
         let is_constant = |column: &&Column| !column.is_empty() && column.is_constant();
-        if let Some(column) = self.x.iter().chain(&self.y).find(is_constant) {
+        let mut columns = self.x.iter().chain(&self.y).chain(&self.given);
+        if let Some(column) = columns.find(is_constant) {
             let problem = format!("column '{}' has the same value in every row", column.name);
             return Err(Error::Columns { problem });
         }
-        estimate(&self.x, &self.y, &self.plan(), engine, self.progress)
+        let (plan, given) = (self.plan(), &self.given);
+        match given.is_empty() {
+            true => estimate(&self.x, &self.y, &plan, engine, self.progress),
+            false => estimate_given(&self.x, &self.y, given, &plan, engine, self.progress),
+        }
     }
 }
 
 impl From<PairTable> for MutualInformation<'_> {
     fn from(table: PairTable) -> Self {
-        MutualInformation::between(table.x, table.y)
+        MutualInformation { given: table.given, ..MutualInformation::between(table.x, table.y) }
     }
 }
 

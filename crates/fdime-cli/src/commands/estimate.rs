@@ -5,8 +5,8 @@ use crate::flags::FLAGS;
 use crate::outputs::{self, NamedFile, Outputs, check_extension};
 use crate::report::estimate::render;
 use crate::summary;
-use fdime::data::{PairTable, load_pairs, load_two_files, write_whole};
-use fdime::estimate::{Effort, EstimateReport, Method, SavedModel, estimate};
+use fdime::data::{PairTable, load_triples, load_two_files, write_whole};
+use fdime::estimate::{Effort, EstimateReport, Method, SavedModel, estimate, estimate_given};
 use fdime::{CpuEngine, Nats, printable};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,22 @@ pub fn run(args: &Arguments) -> Outcome {
     if args.save.is_some() && plan.method == Method::Ksg {
         return Err(Failure::Usage("--save: ksg has no critics to save; use auto".into()));
     }
+    if args.save.is_some() && args.given.is_some() {
+        return Err(Failure::Usage(
+            "--save: the critics of --given score what is left of x and y after regressions, and \
+             cannot be saved"
+                .into(),
+        ));
+    }
     let start = Instant::now();
     let table = load(args)?;
-    let plan = plan.for_data(&table.x, &table.y);
+    let plan = plan.for_data(&table.x, &[&table.y[..], &table.given].concat());
     let watch = Watch::new("estimating");
     let engine = CpuEngine::new(args.estimation.threads);
-    let result = estimate(&table.x, &table.y, &plan, &engine, &watch)?;
+    let result = match args.given.is_some() {
+        true => estimate_given(&table.x, &table.y, &table.given, &plan, &engine, &watch)?,
+        false => estimate(&table.x, &table.y, &plan, &engine, &watch)?,
+    };
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     let file = file_names(&inputs);
@@ -50,7 +60,8 @@ pub fn run(args: &Arguments) -> Outcome {
         write_pointwise(path, &result.pointwise, &table.kept, table.input_rows)
     });
     outputs.write(args.report.as_ref(), |path| {
-        let page = render(&format!("Mutual information in {file}"), &report);
+        let kind = if args.given.is_some() { "Conditional mutual information" } else { "Mutual information" };
+        let page = render(&format!("{kind} in {file}"), &report);
         Ok(write_whole(path, |file| file.write_all(page.as_bytes()))?)
     });
     outputs.write(args.save.as_ref(), |path| match result.models.is_empty() {
@@ -80,7 +91,10 @@ fn load(args: &Arguments) -> fdime::Result<PairTable> {
     let (x, y) = (args.x.as_deref(), args.y.as_deref());
     match (&args.file, &args.x_file, &args.y_file) {
         (None, Some(x_file), Some(y_file)) => load_two_files(x_file, y_file, x, y, &reading),
-        (file, ..) => load_pairs(file.as_deref().unwrap_or(Path::new("-")), x, y, &reading),
+        (file, ..) => {
+            let file = file.as_deref().unwrap_or(Path::new("-"));
+            load_triples(file, x, y, args.given.as_deref(), &reading)
+        }
     }
 }
 

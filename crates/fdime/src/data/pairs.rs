@@ -2,7 +2,7 @@ use super::frame::{Categories, Column, Frame, Values};
 use super::integers::{ADVICE, ROUNDED, is_rounded, rounded_in_row};
 use super::open::{Opened, open};
 use super::reading::{ConstantColumns, MissingRows, Reading};
-use super::select::{Choice, choose, choose_sides, select};
+use super::select::{Choice, choose, choose_three, select};
 use super::source::Checked;
 use super::text::interpret;
 use crate::error::{Error, Result, data_error, quote};
@@ -28,6 +28,8 @@ pub struct PairTable {
     pub x: Vec<Column>,
     /// The columns of y, without missing values.
     pub y: Vec<Column>,
+    /// The columns that are held fixed, without missing values; none unless they were asked for.
+    pub given: Vec<Column>,
     /// The row of the input (from 0) that each row comes from.
     pub kept: Vec<usize>,
     /// The number of rows of the input.
@@ -48,16 +50,32 @@ pub fn load_pairs(
     y: Option<&str>,
     reading: &Reading,
 ) -> Result<PairTable> {
+    load_triples(path, x, y, None, reading)
+}
+
+/// As [`load_pairs`], with a selector for columns that are held fixed in a conditional estimate.
+pub fn load_triples(
+    path: &Path,
+    x: Option<&str>,
+    y: Option<&str>,
+    given: Option<&str>,
+    reading: &Reading,
+) -> Result<PairTable> {
     let opened = open(path, reading)?;
     let file = opened.file().to_string();
     let fail = |problem: Message| data_error(&file, problem);
-    let (x, y) = choose_sides(opened.names(), x, y).map_err(|error| fail(error.into()))?;
-    let ((mut wanted, mut notes), (y, notes_of_y)) = (readable(&opened, x), readable(&opened, y));
-    let x_columns = wanted.len();
-    wanted.extend(y);
-    notes.extend(notes_of_y);
+    let sides =
+        choose_three(opened.names(), x, y, given).map_err(|error| fail(error.into()))?;
+    let (mut wanted, mut notes) = (Vec::new(), Vec::new());
+    let mut counts = [0; 3];
+    for (count, side) in counts.iter_mut().zip([sides.x, sides.y, sides.given]) {
+        let (columns, notes_of_side) = readable(&opened, side);
+        *count = columns.len();
+        wanted.extend(columns);
+        notes.extend(notes_of_side);
+    }
     let frame = read_typed(opened, &wanted, notes, reading)?;
-    complete(frame, x_columns, &wanted, reading).map_err(fail)
+    complete(frame, counts, &wanted, reading).map_err(fail)
 }
 
 /// Returns notes on columns that were chosen by names which could be positions of others.
@@ -129,12 +147,12 @@ pub fn load_two_files(
         let problem = format!("column {name} has other rows than in {x_file}; sort both alike");
         return Err(data_error(&y_file, problem));
     }
-    let x_columns = chosen.len();
+    let counts = [chosen.len(), y_chosen.len(), 0];
     chosen.extend(y_chosen);
     frame.columns.extend(y_frame.columns);
     frame.notes.extend(y_frame.notes);
     let names = format!("{x_file} and {y_file}");
-    complete(frame, x_columns, &chosen, reading).map_err(|problem| data_error(&names, problem))
+    complete(frame, counts, &chosen, reading).map_err(|problem| data_error(&names, problem))
 }
 
 /// A frame that was read from a file.
@@ -194,7 +212,7 @@ pub fn pairs_of(frame: &Frame, x: &[usize], y: &[usize], reading: &Reading) -> R
     let frame = Frame { columns, rows: frame.rows, notes: Vec::new() };
     // The rows of the frame have been sampled.
     let reading = Reading { sample_rows: None, ..*reading };
-    complete(frame, x.len(), &all_named(x.len() + y.len()), &reading)
+    complete(frame, [x.len(), y.len(), 0], &all_named(x.len() + y.len()), &reading)
         .map_err(|problem| data_error(&format!("{} and {}", names(x), names(y)), problem))
 }
 
@@ -259,7 +277,7 @@ pub fn scoring_pairs(
     columns.iter_mut().for_each(|column| keep_rows(column, &kept));
     let y = columns.split_off(x.len());
     let n_dropped = rows - kept.len();
-    Ok(PairTable { x: columns, y, kept, input_rows: rows, n_dropped, notes })
+    Ok(PairTable { x: columns, y, given: Vec::new(), kept, input_rows: rows, n_dropped, notes })
 }
 
 /// Reads columns and converts them to numbers or categories as `reading` specifies. The frame's
@@ -348,17 +366,21 @@ impl Frame {
         rows.map(|_| ()).map_err(|problem| data_error(name, problem))
     }
 
-    /// Returns the pairs of the first `x` columns and all others.
-    pub fn into_pairs(self, x: usize, reading: &Reading, name: &str) -> Result<PairTable> {
-        let named = all_named(self.columns.len());
-        complete(self, x, &named, reading).map_err(|problem| data_error(name, problem))
+    /// Returns the complete rows of the first `x` columns as x, of the next `y` as y, and of the others
+    /// as those that are held fixed.
+    pub fn into_pairs(self, x: usize, y: usize, reading: &Reading, name: &str) -> Result<PairTable> {
+        let columns = self.columns.len();
+        let counts = [x, y, columns.saturating_sub(x + y)];
+        let named = all_named(columns);
+        complete(self, counts, &named, reading).map_err(|problem| data_error(name, problem))
     }
 }
 
-/// Returns the complete rows of the columns, the first `x` of which are those of x.
+/// Returns the complete rows of the columns: `counts` columns of x, of y and of those held fixed, in
+/// this order.
 fn complete(
     mut frame: Frame,
-    x: usize,
+    counts: [usize; 3],
     chosen: &[Choice],
     reading: &Reading,
 ) -> Checked<PairTable> {
@@ -370,7 +392,7 @@ fn complete(
         Unusable::of(column, rows, named).filter(|_| !named)
     });
     let chosen: Vec<Choice> = usable.iter().map(|place| chosen[*place]).collect();
-    let x = usable.iter().filter(|place| **place < x).count();
+    let counts = remaining(counts, &usable);
     let input_rows = frame.rows;
     let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
     enough_rows(&frame.columns, input_rows, kept.len())?;
@@ -393,16 +415,24 @@ fn complete(
     frame.columns.iter_mut().for_each(|column| keep_rows(column, &kept));
     frame.rows = kept.len();
     let usable = leave_out(&mut frame, &chosen, reading)?;
-    let x = usable.iter().filter(|place| **place < x).count();
-    for (side, columns) in [("x", x), ("y", frame.columns.len() - x)] {
-        if columns == 0 {
+    let left = remaining(counts, &usable);
+    for (place, side) in ["x", "y", "those held fixed"].into_iter().enumerate() {
+        if counts[place] > 0 && left[place] == 0 {
             let notes: Vec<String> = frame.notes.iter().map(Message::to_string).collect();
             return Err(format!("no column of {side} can be used: {}", notes.join("; ")).into());
         }
     }
     let Frame { mut columns, notes, .. } = frame;
-    let y = columns.split_off(x);
-    Ok(PairTable { x: columns, y, kept, input_rows, n_dropped, notes })
+    let mut y = columns.split_off(left[0]);
+    let given = y.split_off(left[1]);
+    Ok(PairTable { x: columns, y, given, kept, input_rows, n_dropped, notes })
+}
+
+/// Returns how many columns of each of three groups are among the places that can be used.
+fn remaining(counts: [usize; 3], usable: &[usize]) -> [usize; 3] {
+    let (first, second) = (counts[0], counts[0] + counts[1]);
+    let before = |end: usize| usable.iter().filter(|place| **place < end).count();
+    [before(first), before(second) - before(first), usable.len() - before(second)]
 }
 
 /// Returns a random choice of the rows, in their order, if not all of them are wanted.

@@ -147,6 +147,63 @@ pub(super) fn choose_sides(
     }
 }
 
+/// The chosen columns of x, of y and of what is held fixed.
+pub(super) struct ThreeSides {
+    pub(super) x: Vec<Choice>,
+    pub(super) y: Vec<Choice>,
+    pub(super) given: Vec<Choice>,
+}
+
+/// Returns the columns of x, of y and of what is held fixed. Columns that are held fixed are not among
+/// those that x and y take because nobody else does; otherwise as [`choose_sides`].
+pub(super) fn choose_three(
+    names: &[String],
+    x: Option<&str>,
+    y: Option<&str>,
+    given: Option<&str>,
+) -> Result<ThreeSides> {
+    let Some(selector) = given else {
+        let (x, y) = choose_sides(names, x, y)?;
+        return Ok(ThreeSides { x, y, given: Vec::new() });
+    };
+    let mut given = choose(names, selector, Parameter::Given)?;
+    let (mut left, mut right) = match (x, y) {
+        // Without selectors there are no positions, so the other columns can be a table of their own.
+        (None, None) => {
+            let is_given = |index: &usize| given.iter().any(|choice| choice.index == *index);
+            let others: Vec<usize> = (0..names.len()).filter(|index| !is_given(index)).collect();
+            let other_names: Vec<String> = others.iter().map(|&at| names[at].clone()).collect();
+            let (x, y) = choose_sides(&other_names, None, None)?;
+            let in_table = |side: Vec<Choice>| -> Vec<Choice> {
+                side.into_iter().map(|choice| Choice { index: others[choice.index], ..choice }).collect()
+            };
+            (in_table(x), in_table(y))
+        }
+        (x, y) => choose_sides(names, x, y)?,
+    };
+    for (side, own, parameter) in
+        [(&mut left, x, Parameter::X), (&mut right, y, Parameter::Y)]
+    {
+        leave_to(side, &mut given, Parameter::Given, selector)?;
+        let taken = |choice: &Choice| given.iter().any(|given| given.index == choice.index);
+        if let Some(shared) = side.iter().find(|choice| choice.named && taken(choice)) {
+            let problem = Message::from(format!("column {} is in ", quote(&names[shared.index])))
+                .parameter(parameter)
+                .text(" too; it cannot be compared and held fixed");
+            return Err(selection_error(Parameter::Given, selector, problem));
+        }
+        side.retain(|choice| !taken(choice));
+        if side.is_empty() {
+            let problem = Message::from("this leaves no column for ").parameter(parameter);
+            return Err(match own {
+                Some(own) => selection_error(parameter, own, "this leaves no column".into()),
+                None => selection_error(Parameter::Given, selector, problem),
+            });
+        }
+    }
+    Ok(ThreeSides { x: left, y: right, given })
+}
+
 /// Removes from `side` the columns that it did not name, but `other` did.
 fn leave_to(
     other: &[Choice],

@@ -5,13 +5,13 @@
 //! ([`Chain`]) splits I(X; Y) into terms that are small enough. Each term is estimated like a table
 //! of its own, on the same folds.
 
-use super::crossfit::{CrossFit, Table, crossfit};
+use super::crossfit::{FoldTables, Table, crossfit};
 use super::plan::EstimatePlan;
 use super::progress::Progress;
-use super::result::{ChainFigures, FoldFigures, TermFigures};
-use super::serial::SerialDependence;
+use super::result::{ChainFigures, TermFigures};
+use super::terms::{WithoutBegin, sum};
 use super::verdict::entropy_bound;
-use super::{Fitted, normal_scores, unseen_share};
+use super::{Fitted, normal_scores};
 use crate::chain::{Chain, ColumnSelection};
 use crate::data::Column;
 use crate::engine::Engine;
@@ -20,7 +20,6 @@ use crate::message::Parameter;
 use crate::nats::Nats;
 use crate::parallel::Tick;
 use serde::{Deserialize, Serialize};
-use std::ops::ControlFlow;
 use std::{fmt, str::FromStr};
 
 /// Whether an estimate uses the chain rule. Its name is `off`, `auto` or the number of blocks.
@@ -139,7 +138,6 @@ pub(super) fn chained(
     plan: &EstimatePlan,
     blocks: usize,
     direct: &Fitted,
-    serial: &SerialDependence,
     engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<Fitted> {
@@ -155,7 +153,11 @@ pub(super) fn chained(
         let selection = term.columns((given.len(), split.len()))?;
         let (x, y) = select(given, split, &selection);
         let table = Table { x: &x, y: &y, rows: table.rows };
-        fits.push(Fitted::direct(crossfit(table, plan, serial, engine, progress)?, plan));
+        let data = FoldTables::same(table, plan.folds);
+        let mut fit = crossfit(&data, plan, engine, progress)?;
+        // The test is that of the direct estimate; the pairs of all terms would take much memory.
+        fit.nulls.clear();
+        fits.push(Fitted::direct(fit, plan));
     }
     let figures = terms.iter().zip(&fits).map(|(term, fit)| TermFigures {
         term: term.formula(if over_x { ["Y", "X"] } else { ["X", "Y"] }),
@@ -173,59 +175,14 @@ pub(super) fn chained(
         direct_nats: Nats(direct.mi().max(0.0)),
     };
     let signs: Vec<f64> = terms.iter().map(crate::chain::Term::sign).collect();
-    Ok(sum(&signs, fits, direct, chain))
-}
-
-/// Returns the signed sum of the terms' estimates, with their uncertainties combined.
-fn sum(signs: &[f64], fits: Vec<Fitted>, direct: &Fitted, chain: ChainFigures) -> Fitted {
-    let rows = direct.fit.pointwise.len();
-    let mut pointwise = vec![0.0; rows];
-    let (mut lower_bound, mut variance, mut gap, mut spread) = (0.0, 0.0, 0.0, 0.0);
-    let mut largest_term = f64::NEG_INFINITY;
-    for (sign, fit) in signs.iter().zip(&fits) {
-        for (sum, ratio) in pointwise.iter_mut().zip(&fit.fit.pointwise) {
-            *sum += sign * ratio;
-        }
-        // A subtracted term counts with what its critics may have missed; that is no strict bound.
-        lower_bound += match *sign > 0.0 {
-            true => fit.fit.lower_bound,
-            false => -(fit.mi() + fit.gap + unseen_share(rows) * fit.mi().max(0.0)),
-        };
-        variance += fit.fit.lower_bound_variance;
-        spread += fit.spread.powi(2);
-        gap += if *sign > 0.0 { fit.gap } else { 0.0 };
-        largest_term = largest_term.max(fit.mi());
-    }
+    let mut sum = sum(&signs, &fits);
     // What the chain finds and the direct estimate misses tells how much critics miss here.
-    gap += 0.5 * (super::mean(&pointwise) - direct.mi()).max(0.0);
-    let folds = (0..direct.fit.folds.len()).map(|fold| sum_of_fold(signs, &fits, fold)).collect();
-    let fit = CrossFit {
-        pointwise,
-        folds,
-        lower_bound,
-        lower_bound_variance: variance,
-        race: direct.fit.race.clone(),
-        models: direct.fit.models.clone(),
-        independence: direct.fit.independence.clone(),
-        cost: direct.fit.cost,
-    };
-    Fitted { fit, gap, spread: spread.sqrt(), largest_term, chain: Some(chain) }
-}
-
-/// Returns the signed sum of the terms' figures of one fold, with the critics of all terms.
-fn sum_of_fold(signs: &[f64], fits: &[Fitted], fold: usize) -> FoldFigures {
-    let folds = || fits.iter().map(|fit| &fit.fit.folds[fold]);
-    let total = |value: fn(&FoldFigures) -> f64| {
-        signs.iter().zip(folds()).map(|(sign, figures)| sign * value(figures)).sum::<f64>()
-    };
-    let squares: f64 = folds().map(|figures| figures.standard_error.powi(2)).sum();
-    FoldFigures {
-        rows: fits[0].fit.folds[fold].rows,
-        mi_nats: total(|figures| figures.mi_nats),
-        standard_error: squares.sqrt(),
-        train_mi_nats: total(|figures| figures.train_mi_nats),
-        members: folds().flat_map(|figures| figures.members.iter().cloned()).collect(),
-    }
+    sum.gap += 0.5 * (sum.mi() - direct.mi()).max(0.0);
+    sum.chain = Some(chain);
+    sum.fit.race = direct.fit.race.clone();
+    sum.fit.models = direct.fit.models.clone();
+    sum.fit.cost = direct.fit.cost;
+    Ok(sum)
 }
 
 /// Returns the columns of a term's two sides.
@@ -239,17 +196,6 @@ fn select(
         Some(at) => split[at].clone(),
     };
     (selection.x.iter().map(column).collect(), selection.y.iter().map(column).collect())
-}
-
-/// Passes on work done, but not the announcements of single terms.
-struct WithoutBegin<'a>(&'a dyn Progress);
-
-impl Progress for WithoutBegin<'_> {
-    fn begin(&self, _total: u64) {}
-
-    fn advance(&self, units: u64) -> ControlFlow<()> {
-        self.0.advance(units)
-    }
 }
 
 /// Splits columns into blocks of nearly equal size such that correlated columns share a block,

@@ -76,6 +76,7 @@ pub(super) fn estimate_from_counts(
         verdict: verdict(counts, table, plan.order, progress)?,
         models: Vec::new(),
         chain: None,
+        given: None,
     })
 }
 

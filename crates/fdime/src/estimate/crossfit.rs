@@ -2,7 +2,7 @@
 
 use super::combine::weights;
 use super::folds::{Fold, RowOrder, folds};
-use super::independence::{IndependenceTest, PairedNull, block_size, cut};
+use super::independence::{PairedNull, block_size, cut};
 use super::inputs::{GaussianReference, InputMap, thinned};
 use super::method::Method;
 use super::model::{FoldModel, Member};
@@ -12,8 +12,6 @@ use super::progress::{Progress, check};
 use super::recipe::CriticRecipe;
 use super::result::{FoldFigures, FoldRows, MAX_LATE_GAIN, MemberFigures, RaceEntry, late_gain};
 use super::scaling::Scaling;
-use super::serial::SerialDependence;
-use super::shift_test::shift_test;
 use super::table_rows::TableRows;
 use crate::data::{Column, Values};
 use crate::engine::{Engine, Task};
@@ -69,6 +67,26 @@ impl Table<'_> {
     }
 }
 
+/// The data of cross-fitting.
+pub(super) struct FoldTables<'a> {
+    /// The table of each fold. Folds have tables of their own if columns depend on what was fitted
+    /// to the fold's training rows.
+    pub(super) tables: Vec<Table<'a>>,
+    /// The number of first columns of y that every recipe also uses alone. The others may tell
+    /// nothing, and a critic that does not see them learns more from few rows.
+    pub(super) first_of_y: Option<usize>,
+    /// Groups of the test rows of each fold. If given, the test of independence permutes rows within
+    /// groups.
+    pub(super) groups: Option<Vec<Vec<Vec<u32>>>>,
+}
+
+impl<'a> FoldTables<'a> {
+    /// Returns the same table for all folds.
+    pub(super) fn same(table: Table<'a>, folds: usize) -> Self {
+        FoldTables { tables: vec![table; folds], first_of_y: None, groups: None }
+    }
+}
+
 /// A critic trained on one fold.
 struct Candidate {
     recipe: usize,
@@ -89,7 +107,8 @@ pub(super) struct CrossFit {
     pub(super) race: Vec<RaceEntry>,
     /// The log ratio of every row.
     pub(super) pointwise: Vec<f64>,
-    pub(super) independence: IndependenceTest,
+    /// The pairs of each fold from which a test of independence is computed.
+    pub(super) nulls: Vec<PairedNull>,
     /// The mean of normalised log ratios over all folds.
     pub(super) lower_bound: f64,
     /// The variance of `lower_bound` over draws of the test rows.
@@ -132,25 +151,22 @@ struct Job {
 
 /// Trains critics on every fold, chooses among them and scores all rows.
 pub(super) fn crossfit(
-    table: Table,
+    data: &FoldTables,
     plan: &EstimatePlan,
-    serial: &SerialDependence,
     engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<CrossFit> {
     let estimator = plan.method.estimator();
+    let table = data.tables[0];
     let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
     let training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
-    let recipes =
-        plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(training_rows)).collect();
-    let finalists = plan.portfolio.finalists_for(plan.folds, training_rows);
     let mut work = Work {
-        table,
+        data,
         plan,
         estimator: &estimator,
         folds: &folds,
-        recipes,
-        finalists,
+        entrants: entrants(data, plan, training_rows),
+        finalists: plan.portfolio.finalists_for(plan.folds, training_rows),
         engine,
         progress,
     };
@@ -168,12 +184,6 @@ pub(super) fn crossfit(
         nulls.push(scored.null);
         bounds.push(scored.bound);
     }
-    let independence = if is_short_series(plan, serial) {
-        shift_test(table.x, table.y, plan.permutations, progress)?
-    } else {
-        let freedom = table.degrees_of_freedom();
-        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?
-    };
     let share = |fold: usize| folds[fold].test.len() as f64 / table.rows as f64;
     let lower_bound = bounds.iter().enumerate().map(|(k, bound)| share(k) * bound.value).sum();
     let lower_bound_variance =
@@ -183,21 +193,33 @@ pub(super) fn crossfit(
         folds: figures,
         race,
         pointwise,
-        independence,
+        nulls,
         lower_bound,
         lower_bound_variance,
         cost: work.cost(),
     })
 }
 
-/// A fold of a series needs to be worth this many independent rows for a test by its critics. In
-/// fewer, circular shifts are too much alike, and chance agreement continues from fold to fold.
-const MIN_EFFECTIVE_ROWS_OF_FOLD: f64 = 40.0;
+/// A recipe in the race.
+struct Entrant {
+    /// The recipe, adapted to the number of rows.
+    recipe: CriticRecipe,
+    /// The number of columns of y, the first ones, that its critics see.
+    y_columns: usize,
+}
 
-/// Returns whether rows are a series that is too short for a test by critics.
-fn is_short_series(plan: &EstimatePlan, serial: &SerialDependence) -> bool {
-    plan.order != RowOrder::Exchangeable
-        && serial.effective_rows() < MIN_EFFECTIVE_ROWS_OF_FOLD * plan.folds as f64
+/// Returns all entrants of the race.
+fn entrants(data: &FoldTables, plan: &EstimatePlan, training_rows: usize) -> Vec<Entrant> {
+    let all = data.tables[0].y.len();
+    let sized = plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(training_rows));
+    let with_all = sized.clone().map(|recipe| Entrant { recipe, y_columns: all });
+    let with_first = data.first_of_y.filter(|&first| first < all).into_iter().flat_map(|first| {
+        sized.clone().map(move |recipe| {
+            let name = format!("{} of y alone", recipe.name);
+            Entrant { recipe: CriticRecipe { name, ..recipe }, y_columns: first }
+        })
+    });
+    with_all.chain(with_first).collect()
 }
 
 /// Returns the folds whose validation rows may decide how this fold's test rows are scored: those
@@ -276,13 +298,12 @@ struct FoldRatios {
 
 /// The inputs of cross-fitting.
 struct Work<'a> {
-    table: Table<'a>,
+    data: &'a FoldTables<'a>,
     plan: &'a EstimatePlan,
     estimator: &'a Estimator,
     folds: &'a [Fold],
-    /// The recipes of the portfolio, adapted to the number of rows.
-    recipes: Vec<CriticRecipe>,
-    /// The number of recipes that are trained on all folds.
+    entrants: Vec<Entrant>,
+    /// The number of entrants that are trained on all folds.
     finalists: usize,
     engine: &'a dyn Engine,
     progress: &'a dyn Progress,
@@ -292,8 +313,7 @@ impl Work<'_> {
     /// Runs the race, then the finalists on all folds. Returns every fold's candidates in the same
     /// order, and the result of the race.
     fn train(&mut self) -> Result<(Vec<FoldCandidates>, Vec<RaceEntry>)> {
-        let portfolio = &self.plan.portfolio;
-        let (recipes, all_folds) = (portfolio.recipes.len(), self.folds.len());
+        let (recipes, all_folds) = (self.entrants.len(), self.folds.len());
         let finalists = self.finalists;
         let race_folds = self.race_folds();
         let every_recipe: Vec<usize> = (0..recipes).collect();
@@ -303,7 +323,7 @@ impl Work<'_> {
         let ranking = rank_recipes(&race_results, recipes, race_folds);
         let chosen: Vec<usize> = ranking[..finalists].iter().map(|(recipe, _)| *recipe).collect();
         if is_still_improving(&race_results, &chosen) {
-            for recipe in &mut self.recipes {
+            for Entrant { recipe, .. } in &mut self.entrants {
                 recipe.steps = (recipe.steps as f64 * LONGER) as usize;
             }
             self.begin_progress(0, finalists * all_folds);
@@ -323,7 +343,7 @@ impl Work<'_> {
         }
         let race = if race_folds == 0 { Vec::new() } else { ranking };
         let race = race.into_iter().enumerate().map(|(rank, (recipe, validation))| RaceEntry {
-            recipe: self.recipes[recipe].name.clone(),
+            recipe: self.entrants[recipe].recipe.name.clone(),
             validation,
             chosen: rank < finalists,
         });
@@ -336,18 +356,20 @@ impl Work<'_> {
     }
 
     fn cost_of(&self, race_folds: usize, later_trainings: usize) -> u64 {
-        let columns = self.table.x.len() + self.table.y.len();
-        let costs: Vec<u64> =
-            self.recipes.iter().map(|recipe| training_cost(recipe, columns)).collect();
+        let costs: Vec<u64> = self.entrants.iter().map(|entrant| self.cost_of_one(entrant)).collect();
         let max_cost = costs.iter().max().copied().unwrap_or(0);
         costs.iter().sum::<u64>() * race_folds as u64 + max_cost * later_trainings as u64
     }
 
+    /// Returns the cost of one training.
+    fn cost_of_one(&self, entrant: &Entrant) -> u64 {
+        training_cost(&entrant.recipe, self.data.tables[0].x.len() + entrant.y_columns)
+    }
+
     /// Returns the number of folds that the race is run on; none if all recipes are finalists.
     fn race_folds(&self) -> usize {
-        let portfolio = &self.plan.portfolio;
-        match portfolio.recipes.len() > self.finalists {
-            true => portfolio.race_folds.clamp(1, self.folds.len()),
+        match self.entrants.len() > self.finalists {
+            true => self.plan.portfolio.race_folds.clamp(1, self.folds.len()),
             false => 0,
         }
     }
@@ -368,7 +390,7 @@ impl Work<'_> {
             .zip(&sources)
             .map(|(job, source)| {
                 let seed = self.plan.seed ^ (job.fold as u64) << 32 ^ (job.recipe as u64) << 40;
-                self.recipes[job.recipe].training(self.estimator, source.train.len(), seed)
+                self.entrants[job.recipe].recipe.training(self.estimator, source.train.len(), seed)
             })
             .collect();
         let tasks: Vec<Task> = jobs
@@ -377,13 +399,12 @@ impl Work<'_> {
             .map(|(job, (training, source))| Task {
                 training,
                 source,
-                steps: self.recipes[job.recipe].steps,
+                steps: self.entrants[job.recipe].recipe.steps,
             })
             .collect();
-        let columns = self.table.x.len() + self.table.y.len();
         let observer = |index: usize| -> Box<dyn Observer + '_> {
-            let recipe = &self.recipes[jobs[index].recipe];
-            let units = training_cost(recipe, columns) / recipe.steps.max(1) as u64;
+            let entrant = &self.entrants[jobs[index].recipe];
+            let units = self.cost_of_one(entrant) / entrant.recipe.steps.max(1) as u64;
             Box::new(StepCounter { progress: self.progress, units })
         };
         let outcomes = self.engine.execute(&tasks, &observer);
@@ -418,13 +439,13 @@ impl Work<'_> {
 
     /// Returns a critic's lower bound of the mutual information on the validation rows.
     fn validation_bound(&self, job: Job, source: &TableRows, parameters: &[f32]) -> Result<f64> {
-        let Table { x, y, .. } = self.table;
+        let Table { x, y, .. } = self.data.tables[job.fold];
         let mut rows = source.validation.clone();
         // Neighbours in a series are not independent, so blocks are random.
         rows.shuffle(&mut stream(self.plan.seed, Purpose::Null, 2, 0));
         rows.truncate(MAX_BOUND_ROWS);
         let member = Member {
-            recipe: self.recipes[job.recipe].clone(),
+            recipe: self.entrants[job.recipe].recipe.clone(),
             map: source.map.clone(),
             parameters: parameters.to_vec(),
             weight: 1.0,
@@ -442,13 +463,14 @@ impl Work<'_> {
 
     /// Returns the rows of a training, with the maps of its recipe fitted to them.
     fn rows(&self, job: Job) -> Result<TableRows<'_>> {
-        let Table { x, y, .. } = self.table;
+        let Table { x, y, .. } = self.data.tables[job.fold];
+        let Entrant { recipe, y_columns } = &self.entrants[job.recipe];
         let Fold { train, validation, .. } = &self.folds[job.fold];
         let tick = || check(self.progress);
         Ok(TableRows {
             x,
             y,
-            map: InputMap::fit(&self.recipes[job.recipe], x, y, train, &tick)?,
+            map: InputMap::fit(recipe, x, &y[..*y_columns], train, &tick)?,
             train: thinned(train, MAX_TRAINING_ROWS),
             validation: thinned(validation, MAX_VALIDATION_ROWS),
             progress: self.progress,
@@ -466,20 +488,28 @@ impl Work<'_> {
             let weighted = candidates[fold].iter().zip(weights);
             let members: Vec<(&Candidate, f64)> =
                 weighted.filter_map(|(c, weight)| Some((c.as_ref()?, weight))).collect();
-            self.score_fold(&self.folds[fold], &members)
+            self.score_fold(fold, &members)
         });
         scored.into_iter().collect()
     }
 
-    fn score_fold(&self, fold: &Fold, candidates: &[(&Candidate, f64)]) -> Result<ScoredFold> {
-        let mut null = self.null_pairs(fold, MAX_NULL_ROWS / self.folds.len())?;
+    fn score_fold(&self, index: usize, candidates: &[(&Candidate, f64)]) -> Result<ScoredFold> {
+        let fold = &self.folds[index];
+        let mut null = self.null_pairs(index, MAX_NULL_ROWS / self.folds.len());
+        let mut within_groups = self.data.groups.as_ref().map(|groups| {
+            let groups: Vec<&[u32]> = groups[index].iter().map(Vec::as_slice).collect();
+            PairedNull::within_blocks(&groups)
+        });
+        let grouped = within_groups.as_ref().map_or(&[][..], |grouped| &grouped.pairs);
+        let pairs = [&null.pairs[..], grouped].concat();
         let mut rng = stream(self.plan.seed, Purpose::Rows, 1, 0);
         let train: Vec<u32> =
             fold.train.sample(&mut rng, MAX_SCORED_TRAINING_ROWS).copied().collect();
         let FoldRatios { members, figures, mut ratios } =
-            self.score_pairs(fold, &train, &null.pairs, candidates)?;
+            self.score_pairs(index, &train, &pairs, null.pairs.len(), candidates)?;
         let mut rest = ratios.split_off(fold.test.len());
         null.ratios = rest.split_off(train.len());
+        let mut grouped_ratios = null.ratios.split_off(null.pairs.len());
         let mut train_ratios = rest;
 
         let (normalised, limit) =
@@ -487,7 +517,8 @@ impl Work<'_> {
         let capped: Vec<f32> = ratios.iter().map(|ratio| ratio.min(limit)).collect();
         let bound = Bound::new(&capped, &normalised);
         let limit = if self.plan.method == Method::Auto { limit } else { f32::INFINITY };
-        for ratio in ratios.iter_mut().chain(&mut train_ratios).chain(&mut null.ratios) {
+        let limited = ratios.iter_mut().chain(&mut train_ratios).chain(&mut null.ratios);
+        for ratio in limited.chain(&mut grouped_ratios) {
             *ratio = ratio.min(limit);
         }
 
@@ -502,10 +533,15 @@ impl Work<'_> {
         }
         let offset = plain - mean;
         if offset != 0.0 {
-            for ratio in ratios.iter_mut().chain(&mut null.ratios) {
+            for ratio in ratios.iter_mut().chain(&mut null.ratios).chain(&mut grouped_ratios) {
                 *ratio -= offset as f32;
             }
         }
+        if let Some(within_groups) = &mut within_groups {
+            within_groups.ratios = grouped_ratios;
+        }
+        let mut null = within_groups.unwrap_or(null);
+        null.ties = self.ties(index, &null.pairs)?;
         Ok(ScoredFold {
             figures: FoldFigures {
                 rows: FoldRows {
@@ -525,16 +561,18 @@ impl Work<'_> {
         })
     }
 
-    /// Scores the test rows, some training rows and the pairs of the null distribution with every
-    /// candidate, and sums the log ratios by weight.
+    /// Scores the test rows, some training rows and further pairs with every candidate, and sums the
+    /// log ratios by weight. The first `marginal` further pairs are random, for normalisation.
     fn score_pairs(
         &self,
-        fold: &Fold,
+        index: usize,
         train: &[u32],
         null_pairs: &[(u32, u32)],
+        marginal: usize,
         candidates: &[(&Candidate, f64)],
     ) -> Result<FoldRatios> {
-        let Table { x, y, rows } = self.table;
+        let Table { x, y, rows } = self.data.tables[index];
+        let fold = &self.folds[index];
         // Inputs are computed only for the rows that are needed; pairs hold positions among them.
         let used = [fold.test.as_slice(), train].concat();
         let mut position = vec![0u32; rows];
@@ -551,7 +589,7 @@ impl Work<'_> {
             ratios: vec![0f32; pairs.len()],
         };
         for &(candidate, weight) in candidates {
-            let recipe = self.recipes[candidate.recipe].clone();
+            let recipe = self.entrants[candidate.recipe].recipe.clone();
             let mut figures = MemberFigures {
                 recipe: recipe.name.clone(),
                 weight,
@@ -567,8 +605,8 @@ impl Work<'_> {
                 let inputs = member.map.apply_checked(x, y, &used, &tick)?;
                 let own =
                     member.log_ratios(self.estimator, &inputs, pairs.iter().copied(), tick)?;
-                figures.mi_nats =
-                    Some(self.member_mi(&own, fold.test.len(), train.len(), null_pairs));
+                let pairs = &null_pairs[..marginal];
+                figures.mi_nats = Some(self.member_mi(&own, fold.test.len(), train.len(), pairs));
                 for (sum, own) in sums.ratios.iter_mut().zip(own) {
                     *sum += weight as f32 * own;
                 }
@@ -584,6 +622,7 @@ impl Work<'_> {
     fn member_mi(&self, own: &[f32], test: usize, train: usize, pairs: &[(u32, u32)]) -> f64 {
         let (test, rest) = own.split_at(test);
         let (train, null) = rest.split_at(train);
+        let null = &null[..pairs.len()];
         if self.plan.method != Method::Auto {
             return mean_and_variance(test).0;
         }
@@ -592,19 +631,17 @@ impl Work<'_> {
         Bound::new(&capped, &normalised).value
     }
 
-    /// Returns the pairs that the fold's null distribution needs. Where critics give all pairs the
-    /// same ratio, ties are broken by a Gaussian copula that keeps every correlation, however
-    /// small.
-    fn null_pairs(&self, fold: &Fold, max_rows: usize) -> Result<PairedNull> {
-        let Table { x, y, .. } = self.table;
-        let mut null = match self.plan.order {
+    /// Returns random pairs of the fold's test rows: all pairs within blocks, or shifts of a series.
+    fn null_pairs(&self, index: usize, max_rows: usize) -> PairedNull {
+        let fold = &self.folds[index];
+        match self.plan.order {
             RowOrder::Exchangeable => {
                 let mut test = fold.test.clone();
                 test.shuffle(&mut stream(self.plan.seed, Purpose::Null, 0, 0));
                 test.truncate(max_rows);
                 let block = match self.estimator.readout() {
                     Readout::InfoNce => INFO_NCE_BLOCK,
-                    _ => block_size(self.table.rows),
+                    _ => block_size(self.data.tables[0].rows),
                 };
                 PairedNull::within_blocks(&cut(&test, block))
             }
@@ -615,19 +652,26 @@ impl Work<'_> {
             RowOrder::AutomaticSeries => {
                 PairedNull::shifts(&fold.test, 0, max_rows, self.plan.seed)
             }
-        };
+        }
+    }
+
+    /// Returns the criterion that breaks ties where critics give all pairs the same ratio: the log
+    /// ratio of a Gaussian copula that keeps every correlation, however small. Empty if there is none.
+    fn ties(&self, index: usize, pairs: &[(u32, u32)]) -> Result<Vec<f32>> {
+        let Table { x, y, .. } = self.data.tables[index];
+        let y = &y[..self.data.first_of_y.unwrap_or(y.len())];
+        let fold = &self.folds[index];
         let tick = || check(self.progress);
         let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false, &tick)?;
-        if let Some(gaussian) = gaussian {
-            let reference = gaussian.reference(x, y, &fold.test);
-            // Test rows are in ascending order.
-            let position = |row: u32| fold.test.partition_point(|other| *other < row);
-            if reference.width > 0 {
-                let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(position(i), position(j));
-                null.ties = null.pairs.iter().map(ratio).collect();
-            }
+        let Some(gaussian) = gaussian else { return Ok(Vec::new()) };
+        let reference = gaussian.reference(x, y, &fold.test);
+        if reference.width == 0 {
+            return Ok(Vec::new());
         }
-        Ok(null)
+        // Test rows are in ascending order.
+        let position = |row: u32| fold.test.partition_point(|other| *other < row);
+        let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(position(i), position(j));
+        Ok(pairs.iter().map(ratio).collect())
     }
 }
 

@@ -72,6 +72,7 @@ pub(super) struct PairedNull {
     pub(super) ties: Vec<f32>,
 }
 
+#[derive(Clone)]
 enum Kind {
     /// All pairs within blocks of these sizes, as square matrices with the observed pairs on the
     /// diagonal.
@@ -118,6 +119,17 @@ impl PairedNull {
             pairs: pairs.collect(),
             ratios: Vec::new(),
             ties: Vec::new(),
+        }
+    }
+
+    /// Returns the same pairs with the log ratios of `other` subtracted.
+    pub(super) fn minus(&self, other: &PairedNull) -> PairedNull {
+        let ratios = self.ratios.iter().zip(&other.ratios).map(|(own, other)| own - other);
+        PairedNull {
+            kind: self.kind.clone(),
+            pairs: self.pairs.clone(),
+            ratios: ratios.collect(),
+            ties: self.ties.clone(),
         }
     }
 

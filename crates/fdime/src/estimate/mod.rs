@@ -8,6 +8,7 @@
 
 mod chained;
 mod combine;
+mod conditional;
 mod contingency;
 mod counts;
 mod crossfit;
@@ -20,10 +21,12 @@ mod matrix;
 mod method;
 mod model;
 mod multiple;
+mod neighbourhoods;
 mod normalised;
 mod plan;
 mod progress;
 mod recipe;
+mod regression;
 mod report;
 mod result;
 mod saved;
@@ -31,9 +34,11 @@ mod scaling;
 mod serial;
 mod shift_test;
 mod table_rows;
+mod terms;
 mod verdict;
 
 pub use chained::ChainChoice;
+pub use conditional::estimate_given;
 pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
 pub use inputs::{GaussianReference, InputMap};
@@ -46,7 +51,8 @@ pub use progress::{NoProgress, Progress};
 pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
 pub use report::{EstimateReport, Paragraph, format_p_value};
 pub use result::{
-    Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, MemberFigures, RaceEntry, TermFigures,
+    Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, GivenFigures, MemberFigures, RaceEntry,
+    TermFigures,
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
@@ -61,12 +67,13 @@ use crate::nats::Nats;
 use crate::parallel::Tick;
 use crate::random::{Purpose, stream};
 use counts::{countable, estimate_from_counts};
-use crossfit::{CrossFit, Table, crossfit, mean_and_variance};
+use crossfit::{CrossFit, FoldTables, Table, crossfit, mean_and_variance};
 use levels::takes_few_values;
 use normalised::mean;
 use progress::check;
 use rand::RngExt;
 use serial::{SerialDependence, autocorrelation_time};
+use shift_test::shift_test;
 use verdict::{Evidence, entropy_bound};
 
 /// The k of KSG's k-th nearest neighbour.
@@ -122,64 +129,103 @@ pub fn estimate(
     if let Some(counts) = countable(table, plan) {
         return estimate_from_counts(&counts, table, plan, progress);
     }
-    let tick = || check(progress);
-    let mut serial = SerialDependence::of(x, y, tick)?;
-    let direct = Fitted::direct(crossfit(table, plan, &serial, engine, progress)?, plan);
+    let serial = SerialDependence::of(x, y, || check(progress))?;
+    let data = FoldTables::same(table, plan.folds);
+    let mut direct = Fitted::direct(crossfit(&data, plan, engine, progress)?, plan);
+    let nulls = std::mem::take(&mut direct.fit.nulls);
+    let independence = if is_short_series(plan, &serial) {
+        shift_test(x, y, plan.permutations, progress)?
+    } else {
+        let freedom = table.degrees_of_freedom();
+        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?
+    };
     let fitted = match chained::blocks_for(table, plan, &direct) {
         Some(blocks) => {
-            let chained =
-                chained::chained(table, plan, blocks, &direct, &serial, engine, progress)?;
+            let chained = chained::chained(table, plan, blocks, &direct, engine, progress)?;
             let is_wanted = plan.chain != ChainChoice::Auto || chained.exceeds(&direct);
             if is_wanted { chained } else { direct }
         }
         None => direct,
     };
-    let Fitted { fit, gap, spread, largest_term, chain } = fitted;
-    serial.time_of_ratios = autocorrelation_time(&fit.pointwise);
-    let unclipped = mean(&fit.pointwise);
-    let lower_bound = fit.lower_bound;
-    let standard_error =
-        standard_error(&fit.pointwise, &fit.folds, plan.order).max(fit.lower_bound_variance.sqrt());
-    let uncertainty = Uncertainty {
-        lower_bound,
-        standard_error,
-        spread,
-        gap,
-        unseen_share: unseen_share(rows),
-        undetectable: undetectable(table, serial.rows_for(plan.order), &plan.method),
-        upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
-    };
-    let baselines = baselines(table, engine.threads(), &tick)?;
-    let evidence = Evidence {
-        x,
-        y,
-        rows,
-        mi: unclipped,
-        largest_term,
-        chain: chain.as_ref(),
-        standard_error,
-        lower_bound: Some(lower_bound),
-        folds: &fit.folds,
-        baselines: &baselines,
-        spread,
-        serial: &serial,
-        plan,
-    };
-    let verdict = Verdict::new(&evidence, tick)?;
-    Ok(Estimate {
-        mi: Nats(unclipped.clamp(0.0, uncertainty.upper_limit)),
-        unclipped: Nats(unclipped),
-        interval: uncertainty.interval(unclipped),
-        independence: Some(fit.independence),
-        pointwise: fit.pointwise,
-        folds: fit.folds,
-        race: fit.race,
-        lower_bound: Some(Nats(lower_bound)),
-        baselines,
-        verdict,
-        models: fit.models,
-        chain,
-    })
+    let baselines = baselines(table, engine.threads(), &|| check(progress))?;
+    Findings { table, plan, fitted, independence, serial, baselines, given: None }.conclude(progress)
+}
+
+/// A fold of a series needs to be worth this many independent rows for a test by its critics. In
+/// fewer, circular shifts are too much alike, and chance agreement continues from fold to fold.
+const MIN_EFFECTIVE_ROWS_OF_FOLD: f64 = 40.0;
+
+/// Returns whether rows are a series that is too short for a test by critics.
+fn is_short_series(plan: &EstimatePlan, serial: &SerialDependence) -> bool {
+    plan.order != RowOrder::Exchangeable
+        && serial.effective_rows() < MIN_EFFECTIVE_ROWS_OF_FOLD * plan.folds as f64
+}
+
+/// What an estimate by critics is concluded from.
+struct Findings<'a> {
+    table: Table<'a>,
+    plan: &'a EstimatePlan,
+    fitted: Fitted,
+    independence: IndependenceTest,
+    serial: SerialDependence,
+    baselines: Baselines,
+    /// The columns that are held fixed, and what they tell.
+    given: Option<(&'a [Column], GivenFigures)>,
+}
+
+impl Findings<'_> {
+    /// Returns the estimate with its interval and the verdict on it.
+    fn conclude(self, progress: &dyn Progress) -> Result<Estimate> {
+        let Findings { table, plan, fitted, independence, mut serial, baselines, given } = self;
+        let Table { x, y, rows } = table;
+        let Fitted { fit, gap, spread, largest_term, chain } = fitted;
+        serial.time_of_ratios = autocorrelation_time(&fit.pointwise);
+        let unclipped = mean(&fit.pointwise);
+        let lower_bound = fit.lower_bound;
+        let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order)
+            .max(fit.lower_bound_variance.sqrt());
+        let uncertainty = Uncertainty {
+            lower_bound,
+            standard_error,
+            spread,
+            gap,
+            unseen_share: unseen_share(rows),
+            undetectable: undetectable(table, serial.rows_for(plan.order), &plan.method),
+            upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
+        };
+        let evidence = Evidence {
+            x,
+            y,
+            given: given.as_ref().map(|(columns, figures)| (*columns, figures)),
+            rows,
+            mi: unclipped,
+            largest_term,
+            chain: chain.as_ref(),
+            standard_error,
+            lower_bound: Some(lower_bound),
+            folds: &fit.folds,
+            baselines: &baselines,
+            spread,
+            serial: &serial,
+            plan,
+        };
+        let verdict = Verdict::new(&evidence, || check(progress))?;
+        Ok(Estimate {
+            mi: Nats(unclipped.clamp(0.0, uncertainty.upper_limit)),
+            unclipped: Nats(unclipped),
+            interval: uncertainty.interval(unclipped),
+            independence: Some(independence),
+            pointwise: fit.pointwise,
+            folds: fit.folds,
+            race: fit.race,
+            lower_bound: Some(Nats(lower_bound)),
+            baselines,
+            verdict,
+            models: fit.models,
+            chain,
+            given: given.map(|(_, figures)| figures),
+        })
+    }
 }
 
 /// Log ratios of all rows, with the figures that their uncertainty follows from.
@@ -461,6 +507,7 @@ fn nearest_neighbours(
     let evidence = Evidence {
         x: table.x,
         y: table.y,
+        given: None,
         rows: table.rows,
         mi: unclipped,
         largest_term: unclipped,
@@ -487,5 +534,6 @@ fn nearest_neighbours(
         verdict,
         models: Vec::new(),
         chain: None,
+        given: None,
     })
 }

@@ -2,7 +2,9 @@
 
 use super::method::Method;
 use super::plan::EstimatePlan;
-use super::result::{Baselines, ChainFigures, Estimate, FoldFigures, RaceEntry, TermFigures};
+use super::result::{
+    Baselines, ChainFigures, Estimate, FoldFigures, GivenFigures, RaceEntry, TermFigures,
+};
 use super::verdict::RenderedVerdict;
 use crate::data::{Column, PairTable, Values};
 use crate::message::{Wording, counted};
@@ -48,6 +50,8 @@ struct Record<'a> {
     race: &'a [RaceEntry],
     #[serde(skip_serializing_if = "Option::is_none")]
     chain: Option<&'a ChainFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given: Option<&'a GivenFigures>,
     file: Option<&'a str>,
     x: Vec<&'a str>,
     y: Vec<&'a str>,
@@ -89,6 +93,7 @@ impl EstimateReport<'_> {
             folds: &self.estimate.folds,
             race: &self.estimate.race,
             chain: self.estimate.chain.as_ref(),
+            given: self.estimate.given.as_ref(),
             file: self.file,
             x: names(&self.table.x),
             y: names(&self.table.y),
@@ -109,7 +114,8 @@ impl EstimateReport<'_> {
         let [mi, low, high] = [mi, low, high].map(|nats| amount(*nats, bits));
         let mut paragraphs = vec![
             Paragraph::Text(format!(
-                "I(x; y) = {mi:.3} {unit}   95% interval {low:.3} to {high:.3}"
+                "{} = {mi:.3} {unit}   95% interval {low:.3} to {high:.3}",
+                self.quantity()
             )),
             Paragraph::Text(self.dependence(bits)),
             Paragraph::Text(format!("reliability: {}", verdict.reliability)),
@@ -128,7 +134,8 @@ impl EstimateReport<'_> {
             self.method(),
             self.seconds
         )));
-        let optional = [self.chain(bits), self.comparison(bits), self.categories()];
+        let optional =
+            [self.given(bits), self.chain(bits), self.comparison(bits), self.categories()];
         paragraphs.extend(optional.into_iter().flatten());
         let notes = self.notes(wording).into_iter();
         paragraphs.extend(notes.map(|note| Paragraph::Text(format!("note: {note}"))));
@@ -148,7 +155,7 @@ impl EstimateReport<'_> {
 
     /// Returns the discrete columns with their levels.
     fn levels(&self) -> impl Iterator<Item = (&str, &[String])> {
-        let columns = self.table.x.iter().chain(&self.table.y);
+        let columns = self.table.x.iter().chain(&self.table.y).chain(&self.table.given);
         columns.filter_map(|column| match &column.values {
             Values::Discrete { labels, .. } => Some((column.name.as_str(), labels.as_slice())),
             Values::Continuous(_) => None,
@@ -167,9 +174,32 @@ impl EstimateReport<'_> {
     pub fn dependence(&self, bits: bool) -> String {
         let Estimate { mi, interval, independence, .. } = self.estimate;
         match independence {
-            Some(test) => dependence(test.p_value, *mi, interval.1, bits),
+            Some(test) => {
+                let test = (test.p_value, self.estimate.given.is_some());
+                dependence(test, *mi, interval.1, bits)
+            }
             None => format!("{} has no test of independence", self.plan.method),
         }
+    }
+
+    /// Returns what is estimated, as a formula.
+    pub fn quantity(&self) -> &'static str {
+        if self.estimate.given.is_some() { "I(x; y | z)" } else { "I(x; y)" }
+    }
+
+    /// Returns what the columns that are held fixed tell about x and y.
+    fn given(&self, bits: bool) -> Option<Paragraph> {
+        let figures = self.estimate.given.as_ref()?;
+        let without = amount(figures.unconditional_nats, bits);
+        let shares: Vec<String> = [("x", figures.explained_x), ("y", figures.explained_y)]
+            .into_iter()
+            .filter_map(|(side, share)| Some(format!("{:.0}% of {side}", 100.0 * share?)))
+            .collect();
+        let explained = match shares.is_empty() {
+            true => String::new(),
+            false => format!("; z explains {} (variance)", shares.join(" and ")),
+        };
+        Some(Paragraph::Text(format!("without z: I(x; y) = {without:.3}{explained}")))
     }
 
     /// Returns the values of other estimators, if there are any.
@@ -215,7 +245,7 @@ impl EstimateReport<'_> {
         (!levels.is_empty()).then(|| Paragraph::Text(text()))
     }
 
-    /// Returns the columns of both sides, as in "x: a, b; y: c".
+    /// Returns the columns of both sides and of z, as in "x: a, b; y: c".
     pub fn sides(&self) -> String {
         let side = |columns: &[Column]| {
             let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
@@ -225,19 +255,27 @@ impl EstimateReport<'_> {
             };
             format!("{}{rest}", names(shown).join(", "))
         };
-        format!("x: {}; y: {}", side(&self.table.x), side(&self.table.y))
+        let given = match self.table.given.is_empty() {
+            true => String::new(),
+            false => format!("; z: {}", side(&self.table.given)),
+        };
+        format!("x: {}; y: {}{given}", side(&self.table.x), side(&self.table.y))
     }
 }
 
-/// Returns the result of a test of independence in words. A test can detect a dependence whose
+/// Returns the result of a test of independence, or of conditional independence, in words. A test can detect a dependence whose
 /// estimate is 0 to three decimals; then the words give the upper end of the interval, so that 0 is
 /// not read as independence.
-fn dependence(p: f64, mi: Nats, high: Nats, bits: bool) -> String {
+fn dependence((p, is_given): (f64, bool), mi: Nats, high: Nats, bits: bool) -> String {
     let p_value = format_p_value(p);
+    let (given, test) = match is_given {
+        true => (" given z", "conditional independence"),
+        false => ("", "independence"),
+    };
     if p > 0.05 {
-        return format!("no dependence found: p = {p_value}");
+        return format!("no dependence found{given}: p = {p_value}");
     }
-    let found = format!("dependent: p = {p_value} (test of independence)");
+    let found = format!("dependent{given}: p = {p_value} (test of {test})");
     let unit = if bits { "bits" } else { "nats" };
     match [mi, high].map(|nats| amount(nats, bits)) {
         [mi, _] if mi >= 0.0005 => found,
@@ -267,7 +305,7 @@ mod tests {
 
     #[test]
     fn an_estimate_of_zero_is_not_worded_as_independence() {
-        let words = |p, mi, high| dependence(p, Nats(mi), Nats(high), false);
+        let words = |p, mi, high| dependence((p, false), Nats(mi), Nats(high), false);
         assert_eq!(words(0.001, 0.2, 0.3), "dependent: p = 0.001 (test of independence)");
         assert_eq!(words(0.4, 0.0, 0.01), "no dependence found: p = 0.400");
         assert_eq!(
@@ -277,6 +315,8 @@ mod tests {
         );
         assert!(words(0.001, 0.0, 0.0001).ends_with("too weakly to measure: below 0.001 nats"));
         // 0.0004 nats are 0.0006 bits, which are written as 0.001.
-        assert!(!dependence(0.001, Nats(0.0004), Nats(0.01), true).contains("measure"));
+        assert!(!dependence((0.001, false), Nats(0.0004), Nats(0.01), true).contains("measure"));
+        let conditional = dependence((0.2, true), Nats(0.0), Nats(0.1), false);
+        assert_eq!(conditional, "no dependence found given z: p = 0.200");
     }
 }

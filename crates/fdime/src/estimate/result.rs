@@ -38,6 +38,28 @@ pub struct Estimate {
     pub models: Vec<FoldModel>,
     /// The terms of the chain rule, if the estimate is their sum.
     pub chain: Option<ChainFigures>,
+    /// The columns that are held fixed, if the estimate is conditional, and what they tell.
+    pub given: Option<GivenFigures>,
+}
+
+/// What the columns that are held fixed in a conditional estimate tell about x and y.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GivenFigures {
+    /// The names of these columns.
+    pub columns: Vec<String>,
+    /// The estimate of I(x; y) without them.
+    pub unconditional_nats: Nats,
+    /// The share of the variance of x that they predict in held-out rows, averaged over the columns of
+    /// x that are numbers; `None` if there is none.
+    pub explained_x: Option<f64>,
+    /// The same for y.
+    pub explained_y: Option<f64>,
+    /// The estimate of what x shares with them after its prediction was subtracted.
+    pub remaining_nats: f64,
+    /// The p-value of a test whether x, after that, is independent of them among the rows that the
+    /// test of conditional independence exchanges. If it is small, that test may reject too often.
+    pub neighbourhood_p_value: f64,
 }
 
 /// The terms of an estimate by the chain rule.

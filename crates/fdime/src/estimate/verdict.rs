@@ -5,7 +5,9 @@ use super::functional::function_between;
 use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
-use super::result::{Baselines, ChainFigures, FoldFigures, MAX_LATE_GAIN, late_gain};
+use super::result::{
+    Baselines, ChainFigures, FoldFigures, GivenFigures, MAX_LATE_GAIN, late_gain,
+};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording, counted};
@@ -79,6 +81,8 @@ pub struct RenderedReason {
 pub(super) struct Evidence<'a> {
     pub(super) x: &'a [Column],
     pub(super) y: &'a [Column],
+    /// The columns that are held fixed, and what they tell.
+    pub(super) given: Option<(&'a [Column], &'a GivenFigures)>,
     pub(super) rows: usize,
     /// The estimate before it is clipped.
     pub(super) mi: f64,
@@ -115,6 +119,9 @@ impl Evidence<'_> {
 /// Estimates from fewer rows than this get a warning.
 const FEW_ROWS: usize = 200;
 
+/// The number of rows for each column that is held fixed below which there is a warning.
+const MIN_ROWS_FOR_EACH_GIVEN: usize = 200;
+
 impl Verdict {
     /// Returns the verdict in the words of a front end.
     pub fn render(&self, wording: &dyn Wording) -> RenderedVerdict {
@@ -128,7 +135,7 @@ impl Verdict {
 
     /// Returns the verdict on an estimate. `tick` is called at intervals; its error ends the checks.
     pub(super) fn new<E>(evidence: &Evidence, tick: impl Fn() -> Result<(), E>) -> Result<Self, E> {
-        let checks: [fn(&Evidence) -> Option<Reason>; 15] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 18] = [
             near_limit,
             above_entropy,
             above_lower_bound,
@@ -144,8 +151,12 @@ impl Verdict {
             few_rows,
             many_columns,
             dependent_blocks,
+            negative,
+            wide_neighbourhoods,
+            many_given,
         ];
         let mut reasons = Vec::from_iter(deterministic(evidence, &tick)?);
+        reasons.extend(determined_by_given(evidence, &tick)?);
         for check in checks {
             tick()?;
             reasons.extend(check(evidence));
@@ -214,6 +225,72 @@ fn deterministic<E>(
             evidence.rows
         ),
     ))
+}
+
+/// A column of x or y that is a function of what is held fixed, so that nothing is left of it.
+fn determined_by_given<E>(
+    evidence: &Evidence,
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Option<Reason>, E> {
+    let Some((given, _)) = evidence.given else { return Ok(None) };
+    for side in [evidence.x, evidence.y] {
+        if let Some(function) = function_between(side, given, &tick)? {
+            let text = format!(
+                "{function}, as far as {} rows can show: given that, nothing is left to tell, and the \
+                 estimate is about rounding or noise",
+                evidence.rows
+            );
+            return Ok(reason("determined-by-given", Reliability::Doubtful, text));
+        }
+    }
+    Ok(None)
+}
+
+/// A conditional estimate that is below 0 by more than chance: its two terms are not equally good.
+fn negative(evidence: &Evidence) -> Option<Reason> {
+    evidence.given?;
+    if evidence.mi >= -3.0 * evidence.standard_error - 0.01 {
+        return None;
+    }
+    let message = Message::from(format!(
+        "the difference of the two terms is {:.3} nats, below 0 by more than chance, so critics \
+         missed some of the first",
+        evidence.mi
+    ));
+    reason("negative", Reliability::Fair, evidence.advise_effort(message))
+}
+
+/// Rows that the test exchanges although x differs between them by what is held fixed.
+fn wide_neighbourhoods(evidence: &Evidence) -> Option<Reason> {
+    let (_, figures) = evidence.given?;
+    if figures.neighbourhood_p_value > 0.01 {
+        return None;
+    }
+    let message = Message::from(
+        "x still depends on the columns of ",
+    )
+    .parameter(Parameter::Given)
+    .text(
+        " among the rows that the test exchanges, so its p-value may be too small; use more rows, or \
+         fewer such columns",
+    );
+    reason("wide-neighbourhoods", Reliability::Fair, message)
+}
+
+/// So many columns held fixed that their effect cannot be removed without assumptions.
+fn many_given(evidence: &Evidence) -> Option<Reason> {
+    let (given, _) = evidence.given?;
+    if given.len() <= 3 || evidence.rows >= MIN_ROWS_FOR_EACH_GIVEN * given.len() {
+        return None;
+    }
+    let message = Message::from(format!(
+        "{} columns are held fixed with {} rows: no two rows are alike in all of them, so the test is \
+         valid only if x and y depend on them smoothly; hold fewer columns fixed with ",
+        given.len(),
+        evidence.rows
+    ))
+    .parameter(Parameter::Given);
+    reason("many-given", Reliability::Fair, message)
 }
 
 /// No method can certify more than about ln n nats from n rows without assuming a model, because
@@ -605,6 +682,7 @@ mod tests {
         let mut evidence = Evidence {
             x: &x,
             y: &y,
+            given: None,
             rows: 1000,
             mi: 0.5,
             largest_term: 0.5,
@@ -696,6 +774,7 @@ mod tests {
             let verdict = judge(&Evidence {
                 x: &x,
                 y: &y,
+                given: None,
                 rows: 1000,
                 mi: 0.5,
                 largest_term: 0.2 + shared,
@@ -741,6 +820,7 @@ mod tests {
         let evidence = Evidence {
             x: &x,
             y: &y,
+            given: None,
             rows: 1000,
             mi: 0.001,
             largest_term: 0.001,
@@ -766,6 +846,7 @@ mod tests {
         let evidence = Evidence {
             x: &x,
             y: &y,
+            given: None,
             rows: 1000,
             mi: 0.5,
             largest_term: 0.5,

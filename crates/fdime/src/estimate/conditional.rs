@@ -1,0 +1,328 @@
+//! Conditional mutual information: what y tells about x beyond what other columns z tell.
+//!
+//! I(X; Y | Z) = I(X; (Y, Z)) - I(X; Z), and for any functions m and g
+//!
+//! I(X; Y | Z) = I(X - m(Z); Y - g(Z) | Z),
+//!
+//! because given z, subtracting m(z) is one-to-one. So x and y are replaced by what is left of them
+//! after a regression on z ([`predict`]). Then I(X; Z) is close to 0, and the estimate is not the
+//! difference of two large numbers.
+
+use super::crossfit::{FoldTables, Table, crossfit};
+use super::folds::{Fold, RowOrder, folds};
+use super::independence::{IndependenceTest, PairedNull};
+use super::method::Method;
+use super::neighbourhoods::neighbourhoods;
+use super::plan::EstimatePlan;
+use super::progress::{Progress, check};
+use super::regression::{Prediction, predict};
+use super::result::{Baselines, Estimate, GivenFigures};
+use super::serial::SerialDependence;
+use super::shift_test::shift_test;
+use super::terms::{WithoutBegin, sum};
+use super::{
+    ChainChoice, Findings, Fitted, check_columns, check_numbers, has_measurements, is_short_series,
+    normal_scores,
+};
+use crate::baseline::CanonicalModel;
+use crate::data::{Column, Values};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::message::{Message, Parameter};
+use crate::nats::Nats;
+use crate::parallel::{Tick, run_jobs};
+
+/// The share of a column's variance from which its prediction is an input of critics.
+const MIN_EXPLAINED: f64 = 0.02;
+
+/// The maximum number of rows of the Gaussian cross-check.
+const MAX_BASELINE_ROWS: usize = 50_000;
+
+/// Estimates the mutual information between two groups of columns given a third, I(x; y | given). All
+/// columns have equal lengths and no missing values.
+///
+/// ```
+/// use fdime::CpuEngine;
+/// use fdime::data::{Column, Values};
+/// use fdime::estimate::{Effort, EstimatePlan, Method, NoProgress, estimate_given};
+///
+/// // x and y depend on z and on nothing else.
+/// let noise = |k: usize, step: usize| (k * step % 401) as f64 / 401.0;
+/// let column = |name: &str, value: &dyn Fn(usize) -> f64| Column {
+///     name: name.into(),
+///     values: Values::Continuous((0..400).map(value).collect()),
+/// };
+/// let z = [column("z", &|k| noise(k, 37))];
+/// let x = [column("x", &|k| noise(k, 37) + 0.2 * noise(k, 101))];
+/// let y = [column("y", &|k| noise(k, 37) + 0.2 * noise(k, 211))];
+/// let plan = EstimatePlan::new(Method::GaussianCopula, Effort::Default);
+/// let result = estimate_given(&x, &y, &z, &plan, &CpuEngine::new(0), &NoProgress)?;
+/// assert!(result.mi.0 < 0.02);
+/// assert!(result.given.unwrap().unconditional_nats.0 > 0.5);
+/// # Ok::<(), fdime::Error>(())
+/// ```
+///
+/// # Errors
+/// If columns do not fit together, or the plan cannot be run on them: nearest neighbours and chains
+/// have no conditional estimate.
+pub fn estimate_given(
+    x: &[Column],
+    y: &[Column],
+    given: &[Column],
+    plan: &EstimatePlan,
+    engine: &dyn Engine,
+    progress: &dyn Progress,
+) -> Result<Estimate> {
+    check_columns(x, y)?;
+    if given.is_empty() {
+        let problem = "there is no column to hold fixed".into();
+        return Err(Error::Columns { problem });
+    }
+    check_columns(x, given)?;
+    let y_and_given = [y, given].concat();
+    let mut plan = plan.for_data(x, &y_and_given);
+    refuse_incompatible(&plan)?;
+    plan.chain = ChainChoice::Off;
+    let plan = &plan;
+    let table = Table { x, y, rows: x[0].len() };
+    plan.check(table.rows)?;
+    check_numbers(x, y, &plan.method)?;
+
+    let tick = || check(progress);
+    let serial = SerialDependence::of(x, y, tick)?;
+    let data = FoldTables::same(table, plan.folds);
+    let direct = Fitted::direct(crossfit(&data, plan, engine, progress)?, plan);
+    // The first term has twice the critics in the race.
+    progress.begin(3 * direct.fit.cost);
+    let adjusted = adjusted_folds(table, given, plan, engine.threads(), progress)?;
+    let terms = Terms::new(&adjusted, plan, engine, &WithoutBegin(progress))?;
+    let is_short = is_short_series(plan, &serial);
+    let independence = match is_short {
+        true => test_short_series(table, given, plan, progress)?,
+        false => terms.test(table, plan, progress)?,
+    };
+    let neighbourhoods = terms.test_neighbourhoods(plan, progress)?;
+    let fitted = sum(&[1.0, -1.0], &terms.fits);
+    let explained = |side: usize| mean(adjusted.iter().map(|fold| fold.explained[side]));
+    let figures = GivenFigures {
+        columns: given.iter().map(|column| column.name.clone()).collect(),
+        unconditional_nats: Nats(direct.mi().max(0.0)),
+        explained_x: explained(0),
+        explained_y: explained(1),
+        remaining_nats: terms.fits[1].mi(),
+        neighbourhood_p_value: neighbourhoods.p_value,
+    };
+    let baselines = Baselines {
+        gaussian_copula_nats: gaussian_copula(&adjusted[0], &tick)?,
+        ksg_nats: None,
+    };
+    let findings = Findings {
+        table,
+        plan,
+        fitted,
+        independence,
+        serial,
+        baselines,
+        given: Some((given, figures)),
+    };
+    findings.conclude(progress)
+}
+
+fn refuse_incompatible(plan: &EstimatePlan) -> Result<()> {
+    let incompatible = |parameter: Parameter, value: String, reason: &str| {
+        let other = Message::new().parameter(Parameter::Given);
+        Err(Error::Incompatible { parameter, value, other, reason: reason.into() })
+    };
+    if plan.method == Method::Ksg {
+        let reason = "nearest neighbours have no conditional estimate here; use auto";
+        return incompatible(Parameter::Estimator, plan.method.to_string(), reason);
+    }
+    match plan.chain {
+        ChainChoice::Blocks(blocks) => {
+            let reason = "a conditional estimate is a difference of two terms already; use auto";
+            incompatible(Parameter::Chain, blocks.to_string(), reason)
+        }
+        ChainChoice::Off | ChainChoice::Auto => Ok(()),
+    }
+}
+
+/// Returns the mean of the values; `None` if one is missing.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Option<Vec<f64>> = values.collect();
+    values.map(|values| values.iter().sum::<f64>() / values.len().max(1) as f64)
+}
+
+/// The columns of a fold, adjusted by regressions on its training rows.
+struct AdjustedFold {
+    x: Vec<Column>,
+    /// The columns of y, those that are held fixed, and predictions from these.
+    y_and_given: Vec<Column>,
+    y_columns: usize,
+    /// Test rows that are alike in what is held fixed; `None` for a series.
+    groups: Option<Vec<Vec<u32>>>,
+    /// The mean share of the variance of x and y that was predicted; `None` for categories.
+    explained: [Option<f64>; 2],
+}
+
+impl AdjustedFold {
+    /// Returns the table of x and of y and what is held fixed, from column `start` of these.
+    fn table(&self, start: usize) -> Table<'_> {
+        Table { x: &self.x, y: &self.y_and_given[start..], rows: self.x[0].len() }
+    }
+}
+
+fn adjusted_folds(
+    table: Table,
+    given: &[Column],
+    plan: &EstimatePlan,
+    threads: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<AdjustedFold>> {
+    let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
+    let adjust = |index: usize| {
+        let fold = &folds[index];
+        adjusted_fold(table, given, fold, plan, &|| check(progress))
+    };
+    run_jobs(threads, folds.len(), |index, _| adjust(index)).into_iter().collect()
+}
+
+fn adjusted_fold(
+    table: Table,
+    given: &[Column],
+    fold: &Fold,
+    plan: &EstimatePlan,
+    tick: Tick,
+) -> Result<AdjustedFold> {
+    let sides = [table.x, table.y];
+    let [x, y] = sides.map(|side| predict(side, given, &fold.train, plan.seed, tick));
+    let predictions = [x?, y?];
+    let explained = [0, 1].map(|side| mean_explained(&predictions[side]));
+    let predicted: Vec<Column> = [0, 1]
+        .into_iter()
+        .flat_map(|side| predicted_columns(sides[side], &predictions[side]))
+        .collect();
+    let groups = match plan.order {
+        RowOrder::Exchangeable => Some(neighbourhoods(given, &predicted, fold, tick)?),
+        RowOrder::Series { .. } | RowOrder::AutomaticSeries => None,
+    };
+    let [x, mut y] = [0, 1].map(|side| residuals(sides[side], &predictions[side]));
+    y.extend(given.iter().cloned());
+    // A network learns a function of a single column by itself.
+    if given.len() > 1 {
+        y.extend(predicted);
+    }
+    Ok(AdjustedFold { x, y_and_given: y, y_columns: table.y.len(), groups, explained })
+}
+
+/// Returns the columns with their predictions subtracted; categories remain as they are.
+fn residuals(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
+    let residual = |(column, prediction): (&Column, &Option<Prediction>)| match prediction {
+        Some(prediction) => Column {
+            name: column.name.clone(),
+            values: Values::Continuous(prediction.residual()),
+        },
+        None => column.clone(),
+    };
+    columns.iter().zip(predictions).map(residual).collect()
+}
+
+/// Returns the predictions that explain something as columns.
+fn predicted_columns(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
+    let column = |(column, prediction): (&Column, &Option<Prediction>)| {
+        let prediction = prediction.as_ref().filter(|found| found.explained >= MIN_EXPLAINED)?;
+        let name = format!("predicted {}", column.name);
+        Some(Column { name, values: Values::Continuous(prediction.mean.clone()) })
+    };
+    columns.iter().zip(predictions).filter_map(column).collect()
+}
+
+fn mean_explained(predictions: &[Option<Prediction>]) -> Option<f64> {
+    let shares: Vec<f64> = predictions.iter().flatten().map(|found| found.explained).collect();
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+}
+
+/// The estimates of I(x; (y, given)) and of I(x; given), with x and y adjusted.
+struct Terms {
+    fits: [Fitted; 2],
+    /// The degrees of freedom of linear dependence between x and what is held fixed.
+    freedom: f64,
+}
+
+impl Terms {
+    fn new(
+        folds: &[AdjustedFold],
+        plan: &EstimatePlan,
+        engine: &dyn Engine,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let groups = || folds.iter().map(|fold| fold.groups.clone()).collect();
+        let with_y = FoldTables {
+            tables: folds.iter().map(|fold| fold.table(0)).collect(),
+            first_of_y: Some(folds[0].y_columns),
+            groups: groups(),
+        };
+        let without_y = FoldTables {
+            tables: folds.iter().map(|fold| fold.table(fold.y_columns)).collect(),
+            first_of_y: None,
+            groups: groups(),
+        };
+        let fit = |data: &FoldTables| -> Result<Fitted> {
+            Ok(Fitted::direct(crossfit(data, plan, engine, progress)?, plan))
+        };
+        let freedom = without_y.tables[0].degrees_of_freedom();
+        Ok(Terms { fits: [fit(&with_y)?, fit(&without_y)?], freedom })
+    }
+
+    /// Tests conditional independence: given z, x is exchanged between rows that are alike in z, or
+    /// shifted against y and z in a series, and scored by critics that were trained on other rows.
+    fn test(
+        &self,
+        table: Table,
+        plan: &EstimatePlan,
+        progress: &dyn Progress,
+    ) -> Result<IndependenceTest> {
+        let [with_y, without_y] = self.fits.each_ref().map(|fit| &fit.fit.nulls);
+        let difference = |(with_y, without_y): (&PairedNull, &PairedNull)| with_y.minus(without_y);
+        let nulls: Vec<PairedNull> = with_y.iter().zip(without_y).map(difference).collect();
+        let freedom = table.degrees_of_freedom();
+        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)
+    }
+
+    /// Tests whether x is independent of z among the rows that are exchanged, as the test of
+    /// conditional independence assumes.
+    fn test_neighbourhoods(
+        &self,
+        plan: &EstimatePlan,
+        progress: &dyn Progress,
+    ) -> Result<IndependenceTest> {
+        let nulls = &self.fits[1].fit.nulls;
+        IndependenceTest::new(nulls, plan.permutations, self.freedom, plan.seed, progress)
+    }
+}
+
+/// Tests a series that is too short for critics, by shifts of what is left of x against what is left
+/// of y.
+fn test_short_series(
+    table: Table,
+    given: &[Column],
+    plan: &EstimatePlan,
+    progress: &dyn Progress,
+) -> Result<IndependenceTest> {
+    let all: Vec<u32> = (0..table.rows as u32).collect();
+    let tick = || check(progress);
+    let rest = |side: &[Column]| -> Result<Vec<Column>> {
+        Ok(residuals(side, &predict(side, given, &all, plan.seed, &tick)?))
+    };
+    shift_test(&rest(table.x)?, &rest(table.y)?, plan.permutations, progress)
+}
+
+/// Returns the mutual information of a Gaussian copula of what is left of x and y after regressions.
+fn gaussian_copula(fold: &AdjustedFold, tick: Tick) -> Result<Option<f64>> {
+    let y = &fold.y_and_given[..fold.y_columns];
+    let table = Table { x: &fold.x, y, rows: fold.x[0].len() };
+    if !has_measurements(table) {
+        return Ok(None);
+    }
+    let [(x, x_dim), (y, y_dim)] = normal_scores(table, MAX_BASELINE_ROWS, tick)?;
+    Ok(Some(CanonicalModel::fit(&x, x_dim, &y, y_dim, true, tick)?.mutual_information().0))
+}

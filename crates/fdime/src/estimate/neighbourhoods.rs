@@ -1,0 +1,132 @@
+//! Groups of rows that are alike in some columns, for tests of conditional independence.
+
+use super::folds::Fold;
+use super::scaling::{Scaling, SideScaler};
+use crate::data::{Column, Values};
+use crate::error::Result;
+use crate::parallel::Tick;
+use std::collections::BTreeMap;
+
+/// The maximum number of rows in a group.
+const MAX_ROWS: usize = 12;
+
+/// The number of numeric columns up to which rows are compared by the columns themselves. Hardly any
+/// rows are alike in more columns; they are compared by predictions from these.
+const MAX_COMPARED: usize = 3;
+
+/// Splits the test rows of a fold into groups that are alike in the columns `given`: rows with equal
+/// categories, split at the median of the number that varies most among them until groups are small.
+/// `predicted` are the columns that are used if there are many numbers.
+pub(super) fn neighbourhoods(
+    given: &[Column],
+    predicted: &[Column],
+    fold: &Fold,
+    tick: Tick,
+) -> Result<Vec<Vec<u32>>> {
+    let is_number = |column: &&Column| matches!(column.values, Values::Continuous(_));
+    let numbers: Vec<Column> = given.iter().filter(is_number).cloned().collect();
+    let numbers = match numbers.len() > MAX_COMPARED {
+        true => predicted.to_vec(),
+        false => {
+            let scaler = SideScaler::plain(&numbers, &fold.train, Scaling::Gaussian, tick)?;
+            let all: Vec<u32> = (0..given[0].len() as u32).collect();
+            let width = scaler.continuous();
+            let scores = scaler.apply_continuous(&numbers, &all);
+            let column = |k: usize| {
+                let values = scores.iter().skip(k).step_by(width).map(|score| f64::from(*score));
+                Column { name: String::new(), values: Values::Continuous(values.collect()) }
+            };
+            (0..width).map(column).collect()
+        }
+    };
+    let numbers: Vec<&[f64]> = numbers
+        .iter()
+        .filter_map(|column| match &column.values {
+            Values::Continuous(values) => Some(&values[..]),
+            Values::Discrete { .. } => None,
+        })
+        .collect();
+    let mut strata: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
+    for &row in &fold.test {
+        let level = |column: &Column| match &column.values {
+            Values::Discrete { codes, .. } => Some(codes[row as usize]),
+            Values::Continuous(_) => None,
+        };
+        strata.entry(given.iter().filter_map(level).collect()).or_default().push(row);
+    }
+    let mut groups = Vec::new();
+    for rows in strata.into_values() {
+        split(rows, &numbers, &mut groups);
+    }
+    Ok(groups)
+}
+
+/// Splits rows in halves until each part is small.
+fn split(mut rows: Vec<u32>, numbers: &[&[f64]], groups: &mut Vec<Vec<u32>>) {
+    let spread = |values: &&&[f64]| {
+        let of_rows = rows.iter().map(|&row| values[row as usize]);
+        let (low, high) = of_rows
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
+        high - low
+    };
+    let widest = numbers.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)));
+    let Some(values) = widest.filter(|_| rows.len() > MAX_ROWS) else {
+        groups.push(rows);
+        return;
+    };
+    rows.sort_by(|a, b| values[*a as usize].total_cmp(&values[*b as usize]));
+    let upper = rows.split_off(rows.len() / 2);
+    split(rows, numbers, groups);
+    split(upper, numbers, groups);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fold(rows: u32) -> Fold {
+        let (train, test) = (0..rows).partition(|row| row % 3 > 0);
+        Fold { train, validation: Vec::new(), test }
+    }
+
+    #[test]
+    fn groups_are_a_partition_of_alike_rows() {
+        let value = |row: u32| f64::from(row * 37 % 300);
+        let numbers = Column {
+            name: "z".into(),
+            values: Values::Continuous((0..300).map(value).collect()),
+        };
+        let levels = Column {
+            name: "level".into(),
+            values: Values::Discrete {
+                codes: (0..300).map(|row| row / 150).collect(),
+                labels: vec!["a".into(), "b".into()],
+            },
+        };
+        let fold = fold(300);
+        let groups = neighbourhoods(&[numbers, levels], &[], &fold, &|| Ok(())).unwrap();
+        let mut all = groups.concat();
+        all.sort_unstable();
+        assert_eq!(all, fold.test);
+        for group in &groups {
+            assert!((6..=MAX_ROWS).contains(&group.len()), "{}", group.len());
+            assert!(group.iter().all(|row| row / 150 == group[0] / 150), "one category");
+            let (low, high) = group.iter().fold((f64::MAX, f64::MIN), |(low, high), &row| {
+                (low.min(value(row)), high.max(value(row)))
+            });
+            assert!(high - low < 120.0, "{low} to {high}");
+        }
+    }
+
+    #[test]
+    fn rows_that_nothing_tells_apart_are_one_group() {
+        let levels = Column {
+            name: "level".into(),
+            values: Values::Discrete { codes: vec![0; 90], labels: vec!["a".into()] },
+        };
+        let groups = neighbourhoods(&[levels], &[], &fold(90), &|| Ok(())).unwrap();
+        assert_eq!(groups, [fold(90).test]);
+    }
+}

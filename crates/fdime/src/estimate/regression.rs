@@ -1,0 +1,387 @@
+//! What some columns predict of others, by ridge regression on functions of them.
+
+use super::inputs::thinned;
+use super::scaling::{Scaling, SideScaler};
+use crate::data::{Column, Values};
+use crate::error::Result;
+use crate::parallel::Tick;
+use crate::random::{Purpose, Rng, stream};
+use nalgebra::{DMatrix, DMatrixView, DVector, SymmetricEigen};
+use rand::RngExt;
+use rand_distr::{Distribution, StandardNormal};
+
+/// The maximum number of training rows of a regression.
+const MAX_ROWS: usize = 20_000;
+
+/// The number of rows whose functions are computed at a time.
+const CHUNK_ROWS: usize = 4_096;
+
+/// The maximum number of waves. Few training rows have fewer.
+const MAX_WAVES: usize = 200;
+
+/// The number of inputs up to which waves along all of them together are enough.
+const FEW_INPUTS: usize = 3;
+
+/// The maximum numbers of inputs and targets for which directions are computed.
+const MAX_INPUTS_OF_DIRECTIONS: usize = 200;
+const MAX_TARGETS_OF_DIRECTIONS: usize = 8;
+
+/// The number of directions in which a fit is refined, and the maximum number of refinements.
+const DIRECTIONS: usize = 2;
+const REFINEMENTS: usize = 3;
+
+/// The number of parts of cross-validation.
+const PARTS: usize = 5;
+
+/// Penalties relative to the number of rows, for functions with a variance of 1.
+const PENALTIES: [f64; 6] = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+
+/// The shortest and the longest scale of waves, in standard deviations of the inputs.
+const SCALES: [f64; 2] = [0.15, 3.0];
+
+/// A column and what other columns predict of it.
+pub(super) struct Prediction {
+    /// The column, scaled to a variance of 1.
+    pub(super) scaled: Vec<f64>,
+    /// The conditional mean of the scaled column, in every row.
+    pub(super) mean: Vec<f64>,
+    /// The share of its variance that the mean explains in rows left out of the regression.
+    pub(super) explained: f64,
+}
+
+impl Prediction {
+    /// Returns the difference between the column and its conditional mean.
+    pub(super) fn residual(&self) -> Vec<f64> {
+        self.scaled.iter().zip(&self.mean).map(|(value, mean)| value - mean).collect()
+    }
+}
+
+/// Predicts the continuous columns among `targets` in all rows from `given`, by regressions on
+/// training rows; `None` for categories.
+///
+/// Each column is predicted on two scales, standardised and as normal scores, by each of up to four
+/// bases of functions of the given columns, the last one along the directions in which the best of
+/// the others varies most. Cross-validation on the training rows chooses scale,
+/// basis and penalty.
+pub(super) fn predict(
+    targets: &[Column],
+    given: &[Column],
+    train: &[u32],
+    seed: u64,
+    tick: Tick,
+) -> Result<Vec<Option<Prediction>>> {
+    let train = &thinned(train, MAX_ROWS);
+    let scaler = SideScaler::plain(given, train, Scaling::Gaussian, tick)?;
+    let mut scaled = Vec::new();
+    for column in targets {
+        if let Values::Continuous(_) = column.values {
+            for scaling in [Scaling::Standard, Scaling::Gaussian] {
+                scaled.push(scaled_column(column, train, scaling, tick)?);
+            }
+        }
+    }
+    let inputs = scaler.apply(given, train);
+    let inputs = DMatrixView::from_slice(&inputs, scaler.width(), train.len()).map(f64::from);
+    let values = DMatrix::from_fn(train.len(), scaled.len(), |i, k| scaled[k][train[i] as usize]);
+    let fits = fit(&inputs, &values, seed, tick)?;
+    let mut predictions = Vec::new();
+    let mut next = scaled.into_iter().zip(fits);
+    for column in targets {
+        let (Values::Continuous(_), Some(standard), Some(scores)) =
+            (&column.values, next.next(), next.next())
+        else {
+            predictions.push(None);
+            continue;
+        };
+        let better = if scores.1.explained > standard.1.explained { scores } else { standard };
+        let mean = better.1.apply(&scaler, given, tick)?;
+        predictions.push(Some(Prediction {
+            scaled: better.0,
+            mean,
+            explained: better.1.explained,
+        }));
+    }
+    Ok(predictions)
+}
+
+fn scaled_column(
+    column: &Column,
+    train: &[u32],
+    scaling: Scaling,
+    tick: Tick,
+) -> Result<Vec<f64>> {
+    let side = std::slice::from_ref(column);
+    let scaler = SideScaler::plain(side, train, scaling, tick)?;
+    let all: Vec<u32> = (0..column.len() as u32).collect();
+    Ok(scaler.apply_continuous(side, &all).into_iter().map(f64::from).collect())
+}
+
+/// Functions of the inputs s: the inputs themselves and waves cos(w . s + b).
+#[derive(Clone)]
+struct Basis {
+    /// The frequencies w, one column for each wave.
+    frequencies: DMatrix<f64>,
+    phases: Vec<f64>,
+}
+
+impl Basis {
+    fn linear(inputs: usize) -> Self {
+        Basis { frequencies: DMatrix::zeros(inputs, 0), phases: Vec::new() }
+    }
+
+    /// Returns waves along combinations of the directions, the columns of a matrix.
+    fn waves(directions: &DMatrix<f64>, count: usize, rng: &mut Rng) -> Self {
+        let weights = DMatrix::from_fn(directions.ncols(), count, |_, _| StandardNormal.sample(rng));
+        let mut basis = Basis { frequencies: directions * weights, phases: Vec::new() };
+        basis.finish(rng);
+        basis
+    }
+
+    /// Returns waves along single inputs, in turn.
+    fn along_axes(inputs: usize, count: usize, rng: &mut Rng) -> Self {
+        let frequencies = DMatrix::from_fn(inputs, count, |input, wave| match wave % inputs == input {
+            true => StandardNormal.sample(rng),
+            false => 0.0,
+        });
+        let mut basis = Basis { frequencies, phases: Vec::new() };
+        basis.finish(rng);
+        basis
+    }
+
+    /// Draws a scale and a phase for each wave.
+    fn finish(&mut self, rng: &mut Rng) {
+        let [short, long] = SCALES.map(f64::ln);
+        for mut frequency in self.frequencies.column_iter_mut() {
+            frequency /= rng.random_range(short..long).exp();
+            self.phases.push(rng.random_range(0.0..std::f64::consts::TAU));
+        }
+    }
+
+    /// Returns the functions of each row; inputs are the columns of a matrix.
+    fn apply(&self, inputs: &DMatrix<f64>) -> DMatrix<f64> {
+        let (width, rows) = inputs.shape();
+        let waves = self.frequencies.transpose() * inputs;
+        DMatrix::from_fn(rows, width + self.phases.len(), |row, k| match k.checked_sub(width) {
+            None => inputs[(k, row)],
+            Some(wave) => (waves[(wave, row)] + self.phases[wave]).cos(),
+        })
+    }
+}
+
+/// A regression on a basis: mean + sum_k coefficient_k (function_k - center_k).
+struct Fit {
+    basis: Basis,
+    centers: DVector<f64>,
+    coefficients: DVector<f64>,
+    mean: f64,
+    explained: f64,
+}
+
+impl Fit {
+    /// Returns the prediction for every row.
+    fn apply(&self, scaler: &SideScaler, given: &[Column], tick: Tick) -> Result<Vec<f64>> {
+        let rows = given.first().map_or(0, Column::len) as u32;
+        if self.explained <= 0.0 {
+            return Ok(vec![self.mean; rows as usize]);
+        }
+        let offset = self.mean - self.centers.dot(&self.coefficients);
+        let mut predictions = Vec::with_capacity(rows as usize);
+        let all: Vec<u32> = (0..rows).collect();
+        for chunk in all.chunks(CHUNK_ROWS) {
+            tick()?;
+            let inputs = scaler.apply(given, chunk);
+            let inputs = DMatrixView::from_slice(&inputs, scaler.width(), chunk.len());
+            let functions = self.basis.apply(&inputs.map(f64::from));
+            predictions.extend((functions * &self.coefficients).iter().map(|value| value + offset));
+        }
+        Ok(predictions)
+    }
+}
+
+/// Fits every target, a column of `values`, on the basis that predicts it best.
+fn fit(
+    inputs: &DMatrix<f64>,
+    values: &DMatrix<f64>,
+    seed: u64,
+    tick: Tick,
+) -> Result<Vec<Fit>> {
+    let (width, rows) = inputs.shape();
+    let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 0);
+    let count = MAX_WAVES.min(rows / 4);
+    let every = DMatrix::identity(width, width);
+    let scale = 1.0 / (width.max(1) as f64).sqrt();
+    let mut bases = vec![Basis::linear(width), Basis::waves(&(every * scale), count, &mut rng)];
+    if width > 1 {
+        bases.push(Basis::along_axes(width, count, &mut rng));
+    }
+    let mut best: Vec<Option<Fit>> = (0..values.ncols()).map(|_| None).collect();
+    for basis in bases {
+        for (best, fit) in best.iter_mut().zip(fit_on(basis, inputs, values, tick)?) {
+            if best.as_ref().is_none_or(|best| fit.explained > best.explained) {
+                *best = Some(fit);
+            }
+        }
+    }
+    let few_targets = values.ncols() <= 2 * MAX_TARGETS_OF_DIRECTIONS;
+    if width > FEW_INPUTS && width <= MAX_INPUTS_OF_DIRECTIONS && few_targets {
+        for (target, best) in best.iter_mut().enumerate() {
+            let value = values.columns(target, 1).into_owned();
+            for _ in 0..REFINEMENTS {
+                let Some(before) = best.as_ref().filter(|fit| fit.explained > 0.0) else { break };
+                let basis = Basis::waves(&directions(before, inputs), count, &mut rng);
+                let refined = fit_on(basis, inputs, &value, tick)?.remove(0);
+                if refined.explained <= before.explained {
+                    break;
+                }
+                *best = Some(refined);
+            }
+        }
+    }
+    Ok(best.into_iter().flatten().collect())
+}
+
+/// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g.
+fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
+    let Basis { frequencies, phases } = &fit.basis;
+    let width = inputs.nrows();
+    let mut slopes = frequencies.transpose() * inputs;
+    for mut column in slopes.column_iter_mut() {
+        for (wave, value) in column.iter_mut().enumerate() {
+            *value = -fit.coefficients[width + wave] * (*value + phases[wave]).sin();
+        }
+    }
+    let mut gradients = frequencies * slopes;
+    for mut gradient in gradients.column_iter_mut() {
+        gradient += fit.coefficients.rows(0, width);
+    }
+    let eigen = SymmetricEigen::new(&gradients * gradients.transpose());
+    let mut order: Vec<usize> = (0..width).collect();
+    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    let axes = order.iter().take(DIRECTIONS).map(|&k| eigen.eigenvectors.column(k).into_owned());
+    DMatrix::from_columns(&axes.collect::<Vec<_>>())
+}
+
+/// Fits all targets on one basis, each with the penalty that predicts it best in the parts of the
+/// rows that are left out in turn.
+fn fit_on(
+    basis: Basis,
+    inputs: &DMatrix<f64>,
+    values: &DMatrix<f64>,
+    tick: Tick,
+) -> Result<Vec<Fit>> {
+    let mut functions = basis.apply(inputs);
+    let (rows, width) = functions.shape();
+    let targets = values.ncols();
+    let centers = functions.row_mean().transpose();
+    for (mut column, center) in functions.column_iter_mut().zip(centers.iter()) {
+        column.add_scalar_mut(-center);
+    }
+    let means = values.row_mean();
+    let mut centred = values.clone();
+    for (mut column, mean) in centred.column_iter_mut().zip(means.iter()) {
+        column.add_scalar_mut(-mean);
+    }
+    let bounds: Vec<usize> = (0..=PARTS).map(|k| rows * k / PARTS).collect();
+    let mut parts = Vec::new();
+    for pair in bounds.windows(2) {
+        tick()?;
+        let part = functions.rows(pair[0], pair[1] - pair[0]).into_owned();
+        let target = centred.rows(pair[0], pair[1] - pair[0]).into_owned();
+        let transposed = part.transpose();
+        let (gram, cross) = (&transposed * &part, &transposed * &target);
+        parts.push((part, target, gram, cross));
+    }
+    let gram = parts.iter().fold(DMatrix::zeros(width, width), |sum, part| sum + &part.2);
+    let cross = parts.iter().fold(DMatrix::zeros(width, targets), |sum, part| sum + &part.3);
+    // The squared errors of each penalty (row) and target (column).
+    let mut errors = DMatrix::<f64>::zeros(PENALTIES.len(), targets);
+    for (part, target, part_gram, part_cross) in &parts {
+        for (k, penalty) in PENALTIES.iter().enumerate() {
+            tick()?;
+            let (others, right) = (&gram - part_gram, &cross - part_cross);
+            let wrong = match solve(others, right, penalty * rows as f64) {
+                Some(coefficients) => part * coefficients - target,
+                None => target.clone(),
+            };
+            for (target, column) in wrong.column_iter().enumerate() {
+                errors[(k, target)] += column.norm_squared();
+            }
+        }
+    }
+    let fit = |target: usize| {
+        let (k, error): (usize, f64) = errors.column(target).argmin();
+        let total: f64 = centred.column(target).norm_squared();
+        let right = cross.columns(target, 1).into_owned();
+        let coefficients = solve(gram.clone(), right, PENALTIES[k] * rows as f64)
+            .map_or_else(|| DVector::zeros(width), |solution| solution.column(0).into_owned());
+        Fit {
+            basis: basis.clone(),
+            centers: centers.clone(),
+            coefficients,
+            mean: means[target],
+            explained: if total > 0.0 { (1.0 - error / total).max(0.0) } else { 0.0 },
+        }
+    };
+    Ok((0..targets).map(fit).collect())
+}
+
+/// Solves (gram + penalty) coefficients = cross; `None` if that is not possible.
+fn solve(mut gram: DMatrix<f64>, cross: DMatrix<f64>, penalty: f64) -> Option<DMatrix<f64>> {
+    for k in 0..gram.nrows() {
+        gram[(k, k)] += penalty;
+    }
+    Some(gram.cholesky()?.solve(&cross))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(values: Vec<f64>) -> Column {
+        Column { name: "v".into(), values: Values::Continuous(values) }
+    }
+
+    /// Returns the explained share of f(z) + noise of variance 1/4, for `columns` given columns.
+    fn explained(columns: usize, rows: usize, f: impl Fn(&[f64]) -> f64) -> f64 {
+        let mut rng = stream(5, Purpose::Data, 0, 0);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+        let z: Vec<Vec<f64>> =
+            (0..rows).map(|_| (0..columns).map(|_| normal()).collect()).collect();
+        let y = z.iter().map(|z| f(z) + 0.5 * normal()).collect();
+        let given: Vec<Column> =
+            (0..columns).map(|k| numbers(z.iter().map(|z| z[k]).collect())).collect();
+        let train: Vec<u32> = (0..rows as u32 / 2).collect();
+        let prediction = predict(&[numbers(y)], &given, &train, 0, &|| Ok(())).unwrap().remove(0);
+        let prediction = prediction.expect("a continuous column");
+        // Rows that the regression has not seen confirm the share.
+        let residual = prediction.residual();
+        let square = |values: &[f64]| {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+        };
+        let half = rows / 2;
+        let held_out = 1.0 - square(&residual[half..]) / square(&prediction.scaled[half..]);
+        assert!((held_out - prediction.explained).abs() < 0.1, "{held_out} {}", prediction.explained);
+        held_out
+    }
+
+    #[test]
+    fn smooth_and_oscillating_means_are_found() {
+        assert!(explained(1, 2000, |z| z[0]) > 0.75);
+        assert!(explained(1, 2000, |z| 1.41 * (5.0 * z[0]).sin()) > 0.7);
+        assert!(explained(5, 2000, |z| 1.41 * (3.0 * z[1]).sin()) > 0.6);
+        assert!(explained(3, 4000, |z| z[0] * z[1]) > 0.6);
+    }
+
+    /// One direction among many columns, along which the mean is not monotonic.
+    #[test]
+    fn a_direction_among_many_columns_is_found() {
+        let f = |z: &[f64]| 2.0 * (z.iter().sum::<f64>() / (z.len() as f64).sqrt() + 0.5).cos();
+        assert!(explained(20, 8000, f) > 0.6);
+    }
+
+    #[test]
+    fn nothing_is_predicted_from_unrelated_columns() {
+        assert!(explained(10, 1000, |_| 0.0).abs() < 0.05);
+    }
+}
