@@ -114,16 +114,32 @@ pub fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
     Frame::new(columns).map_err(exception)
 }
 
-/// Returns the complete rows of both sides, with columns converted to numbers or categories as the
-/// options ask.
-fn pair_table(x: &Frame, y: &Frame, options: &ReadingOptions) -> PyResult<PairTable> {
-    let frame = side_by_side(x, y)?;
+/// Returns the complete rows of both sides and of what is held fixed, with columns converted to
+/// numbers or categories as the options ask.
+fn pair_table(
+    x: &Frame,
+    y: &Frame,
+    given: Option<&Frame>,
+    options: &ReadingOptions,
+) -> PyResult<PairTable> {
+    let mut frame = side_by_side(x, y)?;
+    if let Some(given) = given {
+        if given.rows != frame.rows {
+            return Err(PyValueError::new_err(format!(
+                "given has {} rows, but x has {}; each row of given goes with the same row of x",
+                given.rows, frame.rows
+            )));
+        }
+        frame.columns.extend(given.columns.iter().cloned());
+        frame = Frame::new(frame.columns).map_err(exception)?;
+    }
     let reading = options.reading()?;
     let [discrete, numeric] = [&options.discrete, &options.numeric]
         .map(|selectors| selectors.iter().map(String::as_str).collect::<Vec<_>>());
+    let name = if given.is_some() { "x, y and given" } else { "x and y" };
     call_library(|| {
-        let frame = frame.typed(&discrete, &numeric, "x and y")?;
-        frame.into_pairs(x.columns.len(), &reading, "x and y")
+        let frame = frame.typed(&discrete, &numeric, name)?;
+        frame.into_pairs(x.columns.len(), y.columns.len(), &reading, name)
     })
 }
 
@@ -134,12 +150,15 @@ fn at_input_rows(values: &[f64], kept: &[usize], rows: usize) -> Vec<f64> {
     all
 }
 
-/// Estimates a mutual information. Returns a dictionary: see `answer`.
+/// Estimates a mutual information, conditional if columns are given. Returns a dictionary: see
+/// `answer`.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "three tables, the settings and the callback")]
 pub fn estimate<'py>(
     py: Python<'py>,
     x: &Bound<'py, Table>,
     y: &Bound<'py, Table>,
+    given: Option<&Bound<'py, Table>>,
     plan: &str,
     options: ReadingOptions,
     threads: usize,
@@ -147,10 +166,14 @@ pub fn estimate<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let start = Instant::now();
-    let table = pair_table(&x.get().frame, &y.get().frame, &options)?;
-    let plan = call_library(|| Ok(plan.for_data(&table.x, &table.y)))?;
-    let result = run_in_background(py, callback, |progress| {
-        library::estimate(&table.x, &table.y, &plan, &CpuEngine::new(threads), progress)
+    let held_fixed = given.map(|given| &given.get().frame);
+    let table = pair_table(&x.get().frame, &y.get().frame, held_fixed, &options)?;
+    let PairTable { x, y, given, .. } = &table;
+    let plan = call_library(|| Ok(plan.for_data(x, &[&y[..], given].concat())))?;
+    let engine = CpuEngine::new(threads);
+    let result = run_in_background(py, callback, |progress| match held_fixed {
+        Some(_) => library::estimate_given(x, y, given, &plan, &engine, progress),
+        None => library::estimate(x, y, &plan, &engine, progress),
     })?;
     let seconds = start.elapsed().as_secs_f64();
     catch_panic(|| answer(py, &table, &plan, &result, seconds))

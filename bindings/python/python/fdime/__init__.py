@@ -20,7 +20,7 @@ from ._blocks import Divergence, FdimeWarning, Objective, Scenario, benchmark, n
 from ._estimate import estimate_plan, mutual_info_features, mutual_information
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
-from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Reason, Verdict
+from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
 from ._staircase import Staircase, staircase, staircase_plan
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "Estimate",
     "FdimeWarning",
     "Fold",
+    "Given",
     "Matrix",
     "MutualInformation",
     "Objective",

@@ -150,7 +150,13 @@ class Scenario:
 
 def estimate_plan(options: dict[str, Any]) -> str: ...
 def estimate(
-    x: Table, y: Table, plan: str, options: dict[str, Any], threads: int, callback: _Callback
+    x: Table,
+    y: Table,
+    given: Table | None,
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
 ) -> dict[str, Any]: ...
 def estimate_pair(
     x: tuple[str, Table],

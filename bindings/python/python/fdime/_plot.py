@@ -46,7 +46,8 @@ def plot_estimate(result: Estimate, figure: Figure | None) -> Figure:
     figure = _new_figure(figure, (4.0 * panels, 3.2))
     axes = iter(np.atleast_1d(figure.subplots(1, panels)))
     low, high = result.interval
-    figure.suptitle(f"I(x; y) = {result.mi:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
+    quantity = "I(x; y)" if result.given is None else "I(x; y | z)"
+    figure.suptitle(f"{quantity} = {result.mi:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
     _plot_pointwise(next(axes), result)
     if result.null is not None:
         _plot_null(next(axes), result)

@@ -137,6 +137,30 @@ class Chain:
         )
 
 
+@dataclass(frozen=True)
+class Given:
+    """What the columns that are held fixed tell about x and y."""
+
+    #: The names of these columns.
+    columns: tuple[str, ...]
+    #: The estimate of I(x; y) without them, in nats.
+    unconditional: float
+    #: The share of the variance of x that they predict in held-out rows; None for categories.
+    explained_x: float | None
+    #: The same for y.
+    explained_y: float | None
+    #: What x still shares with them after its prediction was subtracted, in nats.
+    remaining: float
+    #: The p-value of a test whether x, after that, is independent of them among the rows that the test
+    #: of conditional independence exchanges. If it is small, that test may reject too often.
+    neighbourhood_p_value: float
+
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> Given:
+        figures = {key.removesuffix("_nats"): value for key, value in record.items()}
+        return cls(**{**figures, "columns": tuple(record["columns"])})
+
+
 class Critics:
     """Trained critics, which score new rows: :attr:`Estimate.critics`, or a saved file.
 
@@ -213,6 +237,8 @@ class Estimate:
     folds: tuple[Fold, ...]
     #: The terms of the chain rule, if the estimate is their sum.
     chain: Chain | None
+    #: What the columns that are held fixed tell; None unless the estimate is conditional.
+    given: Given | None
     #: The estimate before it is limited; without dependence it can be slightly negative.
     unclipped: float
     #: The mean of normalised log ratios, a lower bound for every critic. With a chain: that of the added
@@ -240,8 +266,8 @@ class Estimate:
     plan: dict[str, Any] = field(repr=False)
     #: The duration in seconds.
     seconds: float
-    #: The critics of the estimate without a chain, for :meth:`score_samples`; None for ``ksg`` and
-    #: for counts, which have none.
+    #: The critics of the estimate without a chain, for :meth:`score_samples`; None for ``ksg``,
+    #: for counts and for conditional estimates.
     critics: Critics | None = field(repr=False)
     _json: str = field(repr=False)
     _summaries: tuple[str, str] = field(repr=False)
@@ -260,6 +286,7 @@ class Estimate:
             ),
             folds=tuple(Fold._from_record(fold) for fold in record["folds"]),
             chain=Chain._from_record(record["chain"]) if "chain" in record else None,
+            given=Given._from_record(record["given"]) if "given" in record else None,
             unclipped=record["unclipped_nats"],
             lower_bound=record["lower_bound_nats"],
             baselines={key.removesuffix("_nats"): value for key, value in baselines.items()},
@@ -302,7 +329,8 @@ class Estimate:
     ) -> NDArray[np.float64]:
         """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         if self.critics is None:
-            raise ValueError(f"estimator='{self.estimator}': it has no critics to score rows with")
+            of = "given" if self.given else f"estimator='{self.estimator}'"
+            raise ValueError(f"{of}: such an estimate has no critics to score new rows with")
         return self.critics.score_samples(x, y, missing=missing, threads=threads)
 
     def _repr_html_(self) -> str:

@@ -60,7 +60,11 @@ pub fn run(args: &Arguments) -> Outcome {
         write_pointwise(path, &result.pointwise, &table.kept, table.input_rows)
     });
     outputs.write(args.report.as_ref(), |path| {
-        let kind = if args.given.is_some() { "Conditional mutual information" } else { "Mutual information" };
+        let kind = if args.given.is_some() {
+            "Conditional mutual information"
+        } else {
+            "Mutual information"
+        };
         let page = render(&format!("{kind} in {file}"), &report);
         Ok(write_whole(path, |file| file.write_all(page.as_bytes()))?)
     });

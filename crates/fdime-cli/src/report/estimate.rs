@@ -5,7 +5,9 @@ use crate::plot::marks::{Bars, Dot, Line, Points, Rule};
 use crate::plot::{self, Axis, Dash, Gradient, Ink, Key, Margins, Panel, Stroke, place_labels};
 use crate::printable::printable;
 use fdime::data::{Column, Values};
-use fdime::estimate::{ChainFigures, Estimate, EstimateReport, Reliability, format_p_value};
+use fdime::estimate::{
+    ChainFigures, Estimate, EstimateReport, GivenFigures, Reliability, format_p_value,
+};
 use fdime::train::CurvePoint;
 use fdime::{Nats, counted};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -73,6 +75,9 @@ fn figures(report: &EstimateReport) -> Markup {
     let curves = || estimate.folds.iter().flat_map(|fold| &fold.members).map(|m| m.curve.len());
     html! {
         div.cards {
+            @if let Some(given) = &estimate.given {
+                (card("What z explains", given_figures(given, estimate)))
+            }
             @if let Some(chain) = &estimate.chain {
                 (card("Chain rule", chain_terms(chain)))
             }
@@ -104,6 +109,31 @@ fn footer(report: &EstimateReport) -> Markup {
 
 fn card(title: &str, body: Markup) -> Markup {
     html! { section.card { h2 { (title) } (body) } }
+}
+
+/// Returns a table of what the columns that are held fixed tell.
+fn given_figures(given: &GivenFigures, estimate: &Estimate) -> Markup {
+    let names: Vec<&str> = given.columns.iter().map(String::as_str).collect();
+    let nats = |value: f64| format!("{value:.3} nats");
+    let share = |share: f64| format!("{:.0}%", 100.0 * share);
+    let rows = [
+        ("I(x; y) without z", Some(nats(given.unconditional_nats.0))),
+        ("I(x; y | z)", Some(nats(estimate.mi.0))),
+        ("Variance of x that z predicts in held-out rows", given.explained_x.map(share)),
+        ("Variance of y that z predicts in held-out rows", given.explained_y.map(share)),
+        (
+            "What x shares with z after its prediction is subtracted",
+            Some(nats(given.remaining_nats.max(0.0))),
+        ),
+    ];
+    html! {
+        p { "z: " (names.join(", ")) }
+        table {
+            @for (name, value) in rows {
+                @if let Some(value) = value { tr { td { (name) } td.n { (value) } } }
+            }
+        }
+    }
 }
 
 /// The width of figures, and the height of the area that marks are drawn in.

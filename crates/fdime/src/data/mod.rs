@@ -31,8 +31,7 @@ pub use npy::{write_npy, write_npz};
 pub use open::{Opened, open};
 pub use pairs::{
     LoadedFrame, PairTable, load_frame, load_named, load_pairs, load_triples, load_two_files,
-    pairs_of,
-    scoring_pairs,
+    pairs_of, scoring_pairs,
 };
 pub use reading::{ConstantColumns, Delimiter, MissingRows, Reading, TextFormat};
 pub use select::{glob_matches, pair_columns, select};

@@ -64,8 +64,7 @@ pub fn load_triples(
     let opened = open(path, reading)?;
     let file = opened.file().to_string();
     let fail = |problem: Message| data_error(&file, problem);
-    let sides =
-        choose_three(opened.names(), x, y, given).map_err(|error| fail(error.into()))?;
+    let sides = choose_three(opened.names(), x, y, given).map_err(|error| fail(error.into()))?;
     let (mut wanted, mut notes) = (Vec::new(), Vec::new());
     let mut counts = [0; 3];
     for (count, side) in counts.iter_mut().zip([sides.x, sides.y, sides.given]) {
@@ -368,7 +367,13 @@ impl Frame {
 
     /// Returns the complete rows of the first `x` columns as x, of the next `y` as y, and of the others
     /// as those that are held fixed.
-    pub fn into_pairs(self, x: usize, y: usize, reading: &Reading, name: &str) -> Result<PairTable> {
+    pub fn into_pairs(
+        self,
+        x: usize,
+        y: usize,
+        reading: &Reading,
+        name: &str,
+    ) -> Result<PairTable> {
         let columns = self.columns.len();
         let counts = [x, y, columns.saturating_sub(x + y)];
         let named = all_named(columns);

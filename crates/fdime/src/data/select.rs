@@ -175,15 +175,15 @@ pub(super) fn choose_three(
             let other_names: Vec<String> = others.iter().map(|&at| names[at].clone()).collect();
             let (x, y) = choose_sides(&other_names, None, None)?;
             let in_table = |side: Vec<Choice>| -> Vec<Choice> {
-                side.into_iter().map(|choice| Choice { index: others[choice.index], ..choice }).collect()
+                side.into_iter()
+                    .map(|choice| Choice { index: others[choice.index], ..choice })
+                    .collect()
             };
             (in_table(x), in_table(y))
         }
         (x, y) => choose_sides(names, x, y)?,
     };
-    for (side, own, parameter) in
-        [(&mut left, x, Parameter::X), (&mut right, y, Parameter::Y)]
-    {
+    for (side, own, parameter) in [(&mut left, x, Parameter::X), (&mut right, y, Parameter::Y)] {
         leave_to(side, &mut given, Parameter::Given, selector)?;
         let taken = |choice: &Choice| given.iter().any(|given| given.index == choice.index);
         if let Some(shared) = side.iter().find(|choice| choice.named && taken(choice)) {

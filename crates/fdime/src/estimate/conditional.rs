@@ -112,10 +112,8 @@ pub fn estimate_given(
         remaining_nats: terms.fits[1].mi(),
         neighbourhood_p_value: neighbourhoods.p_value,
     };
-    let baselines = Baselines {
-        gaussian_copula_nats: gaussian_copula(&adjusted[0], &tick)?,
-        ksg_nats: None,
-    };
+    let baselines =
+        Baselines { gaussian_copula_nats: gaussian_copula(&adjusted[0], &tick)?, ksg_nats: None };
     let findings = Findings {
         table,
         plan,
@@ -217,10 +215,9 @@ fn adjusted_fold(
 /// Returns the columns with their predictions subtracted; categories remain as they are.
 fn residuals(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
     let residual = |(column, prediction): (&Column, &Option<Prediction>)| match prediction {
-        Some(prediction) => Column {
-            name: column.name.clone(),
-            values: Values::Continuous(prediction.residual()),
-        },
+        Some(prediction) => {
+            Column { name: column.name.clone(), values: Values::Continuous(prediction.residual()) }
+        }
         None => column.clone(),
     };
     columns.iter().zip(predictions).map(residual).collect()

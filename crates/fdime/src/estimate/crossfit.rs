@@ -356,7 +356,8 @@ impl Work<'_> {
     }
 
     fn cost_of(&self, race_folds: usize, later_trainings: usize) -> u64 {
-        let costs: Vec<u64> = self.entrants.iter().map(|entrant| self.cost_of_one(entrant)).collect();
+        let costs: Vec<u64> =
+            self.entrants.iter().map(|entrant| self.cost_of_one(entrant)).collect();
         let max_cost = costs.iter().max().copied().unwrap_or(0);
         costs.iter().sum::<u64>() * race_folds as u64 + max_cost * later_trainings as u64
     }

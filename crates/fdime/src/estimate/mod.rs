@@ -51,8 +51,8 @@ pub use progress::{NoProgress, Progress};
 pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
 pub use report::{EstimateReport, Paragraph, format_p_value};
 pub use result::{
-    Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, GivenFigures, MemberFigures, RaceEntry,
-    TermFigures,
+    Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, GivenFigures, MemberFigures,
+    RaceEntry, TermFigures,
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
@@ -148,7 +148,8 @@ pub fn estimate(
         None => direct,
     };
     let baselines = baselines(table, engine.threads(), &|| check(progress))?;
-    Findings { table, plan, fitted, independence, serial, baselines, given: None }.conclude(progress)
+    Findings { table, plan, fitted, independence, serial, baselines, given: None }
+        .conclude(progress)
 }
 
 /// A fold of a series needs to be worth this many independent rows for a test by its critics. In

@@ -65,10 +65,9 @@ pub(super) fn neighbourhoods(
 fn split(mut rows: Vec<u32>, numbers: &[&[f64]], groups: &mut Vec<Vec<u32>>) {
     let spread = |values: &&&[f64]| {
         let of_rows = rows.iter().map(|&row| values[row as usize]);
-        let (low, high) = of_rows
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-                (low.min(value), high.max(value))
-            });
+        let (low, high) = of_rows.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
         high - low
     };
     let widest = numbers.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)));
@@ -94,10 +93,8 @@ mod tests {
     #[test]
     fn groups_are_a_partition_of_alike_rows() {
         let value = |row: u32| f64::from(row * 37 % 300);
-        let numbers = Column {
-            name: "z".into(),
-            values: Values::Continuous((0..300).map(value).collect()),
-        };
+        let numbers =
+            Column { name: "z".into(), values: Values::Continuous((0..300).map(value).collect()) };
         let levels = Column {
             name: "level".into(),
             values: Values::Discrete {

@@ -104,12 +104,7 @@ pub(super) fn predict(
     Ok(predictions)
 }
 
-fn scaled_column(
-    column: &Column,
-    train: &[u32],
-    scaling: Scaling,
-    tick: Tick,
-) -> Result<Vec<f64>> {
+fn scaled_column(column: &Column, train: &[u32], scaling: Scaling, tick: Tick) -> Result<Vec<f64>> {
     let side = std::slice::from_ref(column);
     let scaler = SideScaler::plain(side, train, scaling, tick)?;
     let all: Vec<u32> = (0..column.len() as u32).collect();
@@ -131,7 +126,8 @@ impl Basis {
 
     /// Returns waves along combinations of the directions, the columns of a matrix.
     fn waves(directions: &DMatrix<f64>, count: usize, rng: &mut Rng) -> Self {
-        let weights = DMatrix::from_fn(directions.ncols(), count, |_, _| StandardNormal.sample(rng));
+        let weights =
+            DMatrix::from_fn(directions.ncols(), count, |_, _| StandardNormal.sample(rng));
         let mut basis = Basis { frequencies: directions * weights, phases: Vec::new() };
         basis.finish(rng);
         basis
@@ -139,10 +135,11 @@ impl Basis {
 
     /// Returns waves along single inputs, in turn.
     fn along_axes(inputs: usize, count: usize, rng: &mut Rng) -> Self {
-        let frequencies = DMatrix::from_fn(inputs, count, |input, wave| match wave % inputs == input {
-            true => StandardNormal.sample(rng),
-            false => 0.0,
-        });
+        let frequencies =
+            DMatrix::from_fn(inputs, count, |input, wave| match wave % inputs == input {
+                true => StandardNormal.sample(rng),
+                false => 0.0,
+            });
         let mut basis = Basis { frequencies, phases: Vec::new() };
         basis.finish(rng);
         basis
@@ -199,12 +196,7 @@ impl Fit {
 }
 
 /// Fits every target, a column of `values`, on the basis that predicts it best.
-fn fit(
-    inputs: &DMatrix<f64>,
-    values: &DMatrix<f64>,
-    seed: u64,
-    tick: Tick,
-) -> Result<Vec<Fit>> {
+fn fit(inputs: &DMatrix<f64>, values: &DMatrix<f64>, seed: u64, tick: Tick) -> Result<Vec<Fit>> {
     let (width, rows) = inputs.shape();
     let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 0);
     let count = MAX_WAVES.min(rows / 4);
@@ -361,7 +353,11 @@ mod tests {
         };
         let half = rows / 2;
         let held_out = 1.0 - square(&residual[half..]) / square(&prediction.scaled[half..]);
-        assert!((held_out - prediction.explained).abs() < 0.1, "{held_out} {}", prediction.explained);
+        assert!(
+            (held_out - prediction.explained).abs() < 0.1,
+            "{held_out} {}",
+            prediction.explained
+        );
         held_out
     }
 

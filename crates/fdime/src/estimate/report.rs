@@ -164,7 +164,7 @@ impl EstimateReport<'_> {
 
     /// Returns the method, and whether it counted instead of training critics.
     pub fn method(&self) -> String {
-        match (&self.plan.method, self.estimate.models.is_empty()) {
+        match (&self.plan.method, self.estimate.folds.is_empty()) {
             (Method::Auto, true) => "auto (counts of discrete values)".into(),
             (method, _) => method.to_string(),
         }

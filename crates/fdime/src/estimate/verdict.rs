@@ -5,9 +5,7 @@ use super::functional::function_between;
 use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
-use super::result::{
-    Baselines, ChainFigures, FoldFigures, GivenFigures, MAX_LATE_GAIN, late_gain,
-};
+use super::result::{Baselines, ChainFigures, FoldFigures, GivenFigures, MAX_LATE_GAIN, late_gain};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording, counted};
