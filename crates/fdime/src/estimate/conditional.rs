@@ -192,8 +192,9 @@ fn adjusted_fold(
     tick: Tick,
 ) -> Result<AdjustedFold> {
     let sides = [table.x, table.y];
-    let [x, y] = sides.map(|side| predict(side, given, &fold.train, plan.seed, tick));
-    let predictions = [x?, y?];
+    let mut of_x = predict(&sides.concat(), given, &fold.train, plan.seed, tick)?;
+    let of_y = of_x.split_off(table.x.len());
+    let predictions = [of_x, of_y];
     let explained = [0, 1].map(|side| mean_explained(&predictions[side]));
     let predicted: Vec<Column> = [0, 1]
         .into_iter()

@@ -22,19 +22,21 @@ const MAX_WAVES: usize = 200;
 /// The number of inputs up to which waves along all of them together are enough.
 const FEW_INPUTS: usize = 3;
 
-/// The maximum numbers of inputs and targets for which directions are computed.
+/// The maximum number of inputs for which directions are computed.
 const MAX_INPUTS_OF_DIRECTIONS: usize = 200;
-const MAX_TARGETS_OF_DIRECTIONS: usize = 8;
 
 /// The number of directions in which a fit is refined, and the maximum number of refinements.
 const DIRECTIONS: usize = 2;
 const REFINEMENTS: usize = 3;
 
-/// The number of parts of cross-validation.
-const PARTS: usize = 5;
+/// The scales on which columns are predicted.
+const SCALINGS: [Scaling; 2] = [Scaling::Standard, Scaling::Gaussian];
 
-/// Penalties relative to the number of rows, for functions with a variance of 1.
-const PENALTIES: [f64; 6] = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+/// The number of parts of cross-validation.
+const PARTS: usize = 4;
+
+/// Penalties relative to the number of rows, for functions with a variance of about 1.
+const PENALTIES: [f64; 5] = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 
 /// The shortest and the longest scale of waves, in standard deviations of the inputs.
 const SCALES: [f64; 2] = [0.15, 3.0];
@@ -75,7 +77,7 @@ pub(super) fn predict(
     let mut scaled = Vec::new();
     for column in targets {
         if let Values::Continuous(_) = column.values {
-            for scaling in [Scaling::Standard, Scaling::Gaussian] {
+            for scaling in SCALINGS {
                 scaled.push(scaled_column(column, train, scaling, tick)?);
             }
         }
@@ -83,23 +85,22 @@ pub(super) fn predict(
     let inputs = scaler.apply(given, train);
     let inputs = DMatrixView::from_slice(&inputs, scaler.width(), train.len()).map(f64::from);
     let values = DMatrix::from_fn(train.len(), scaled.len(), |i, k| scaled[k][train[i] as usize]);
-    let fits = fit(&inputs, &values, seed, tick)?;
+    let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 0);
+    let fits = fit(&inputs, &values, &mut rng, tick)?;
     let mut predictions = Vec::new();
-    let mut next = scaled.into_iter().zip(fits);
+    let mut next = scaled.into_iter().zip(fits).enumerate();
     for column in targets {
-        let (Values::Continuous(_), Some(standard), Some(scores)) =
-            (&column.values, next.next(), next.next())
-        else {
+        if let Values::Discrete { .. } = column.values {
             predictions.push(None);
             continue;
-        };
-        let better = if scores.1.explained > standard.1.explained { scores } else { standard };
-        let mean = better.1.apply(&scaler, given, tick)?;
-        predictions.push(Some(Prediction {
-            scaled: better.0,
-            mean,
-            explained: better.1.explained,
-        }));
+        }
+        let both = next.by_ref().take(SCALINGS.len());
+        let better = both.max_by(|a, b| a.1.1.explained.total_cmp(&b.1.1.explained));
+        let Some((target, (scaled, fit))) = better else { break };
+        let value = values.columns(target, 1).into_owned();
+        let fit = refine(fit, &inputs, &value, &mut rng, tick)?;
+        let mean = fit.apply(&scaler, given, tick)?;
+        predictions.push(Some(Prediction { scaled, mean, explained: fit.explained }));
     }
     Ok(predictions)
 }
@@ -196,15 +197,18 @@ impl Fit {
 }
 
 /// Fits every target, a column of `values`, on the basis that predicts it best.
-fn fit(inputs: &DMatrix<f64>, values: &DMatrix<f64>, seed: u64, tick: Tick) -> Result<Vec<Fit>> {
+fn fit(
+    inputs: &DMatrix<f64>,
+    values: &DMatrix<f64>,
+    rng: &mut Rng,
+    tick: Tick,
+) -> Result<Vec<Fit>> {
     let (width, rows) = inputs.shape();
-    let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 0);
-    let count = MAX_WAVES.min(rows / 4);
-    let every = DMatrix::identity(width, width);
-    let scale = 1.0 / (width.max(1) as f64).sqrt();
-    let mut bases = vec![Basis::linear(width), Basis::waves(&(every * scale), count, &mut rng)];
+    let count = wave_count(rows);
+    let every = DMatrix::identity(width, width) / (width.max(1) as f64).sqrt();
+    let mut bases = vec![Basis::linear(width), Basis::waves(&every, count, rng)];
     if width > 1 {
-        bases.push(Basis::along_axes(width, count, &mut rng));
+        bases.push(Basis::along_axes(width, count, rng));
     }
     let mut best: Vec<Option<Fit>> = (0..values.ncols()).map(|_| None).collect();
     for basis in bases {
@@ -214,22 +218,37 @@ fn fit(inputs: &DMatrix<f64>, values: &DMatrix<f64>, seed: u64, tick: Tick) -> R
             }
         }
     }
-    let few_targets = values.ncols() <= 2 * MAX_TARGETS_OF_DIRECTIONS;
-    if width > FEW_INPUTS && width <= MAX_INPUTS_OF_DIRECTIONS && few_targets {
-        for (target, best) in best.iter_mut().enumerate() {
-            let value = values.columns(target, 1).into_owned();
-            for _ in 0..REFINEMENTS {
-                let Some(before) = best.as_ref().filter(|fit| fit.explained > 0.0) else { break };
-                let basis = Basis::waves(&directions(before, inputs), count, &mut rng);
-                let refined = fit_on(basis, inputs, &value, tick)?.remove(0);
-                if refined.explained <= before.explained {
-                    break;
-                }
-                *best = Some(refined);
-            }
-        }
-    }
     Ok(best.into_iter().flatten().collect())
+}
+
+fn wave_count(rows: usize) -> usize {
+    MAX_WAVES.min(rows / 4)
+}
+
+/// Fits a target again along the directions in which its fit varies most, as long as that is better.
+fn refine(
+    mut fit: Fit,
+    inputs: &DMatrix<f64>,
+    value: &DMatrix<f64>,
+    rng: &mut Rng,
+    tick: Tick,
+) -> Result<Fit> {
+    let (width, rows) = inputs.shape();
+    if !(FEW_INPUTS + 1..=MAX_INPUTS_OF_DIRECTIONS).contains(&width) {
+        return Ok(fit);
+    }
+    for _ in 0..REFINEMENTS {
+        if fit.explained <= 0.0 {
+            break;
+        }
+        let basis = Basis::waves(&directions(&fit, inputs), wave_count(rows), rng);
+        let refined = fit_on(basis, inputs, value, tick)?.remove(0);
+        if refined.explained <= fit.explained {
+            break;
+        }
+        fit = refined;
+    }
+    Ok(fit)
 }
 
 /// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g.
@@ -253,6 +272,14 @@ fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
     DMatrix::from_columns(&axes.collect::<Vec<_>>())
 }
 
+/// A part of the rows: functions, targets, and their products.
+struct RowPart {
+    functions: DMatrix<f64>,
+    targets: DMatrix<f64>,
+    gram: DMatrix<f64>,
+    cross: DMatrix<f64>,
+}
+
 /// Fits all targets on one basis, each with the penalty that predicts it best in the parts of the
 /// rows that are left out in turn.
 fn fit_on(
@@ -261,39 +288,31 @@ fn fit_on(
     values: &DMatrix<f64>,
     tick: Tick,
 ) -> Result<Vec<Fit>> {
-    let mut functions = basis.apply(inputs);
-    let (rows, width) = functions.shape();
-    let targets = values.ncols();
-    let centers = functions.row_mean().transpose();
-    for (mut column, center) in functions.column_iter_mut().zip(centers.iter()) {
-        column.add_scalar_mut(-center);
-    }
-    let means = values.row_mean();
-    let mut centred = values.clone();
-    for (mut column, mean) in centred.column_iter_mut().zip(means.iter()) {
-        column.add_scalar_mut(-mean);
-    }
-    let bounds: Vec<usize> = (0..=PARTS).map(|k| rows * k / PARTS).collect();
+    let (functions, centers) = centred(basis.apply(inputs));
+    let (targets, means) = centred(values.clone());
+    let rows = functions.nrows();
     let mut parts = Vec::new();
-    for pair in bounds.windows(2) {
+    for k in 0..PARTS {
         tick()?;
-        let part = functions.rows(pair[0], pair[1] - pair[0]).into_owned();
-        let target = centred.rows(pair[0], pair[1] - pair[0]).into_owned();
-        let transposed = part.transpose();
-        let (gram, cross) = (&transposed * &part, &transposed * &target);
-        parts.push((part, target, gram, cross));
+        let (start, end) = (rows * k / PARTS, rows * (k + 1) / PARTS);
+        let functions = functions.rows(start, end - start).into_owned();
+        let targets = targets.rows(start, end - start).into_owned();
+        let transposed = functions.transpose();
+        let (gram, cross) = (&transposed * &functions, &transposed * &targets);
+        parts.push(RowPart { functions, targets, gram, cross });
     }
-    let gram = parts.iter().fold(DMatrix::zeros(width, width), |sum, part| sum + &part.2);
-    let cross = parts.iter().fold(DMatrix::zeros(width, targets), |sum, part| sum + &part.3);
+    let (width, count) = (functions.ncols(), targets.ncols());
+    let gram = parts.iter().fold(DMatrix::zeros(width, width), |sum, part| sum + &part.gram);
+    let cross = parts.iter().fold(DMatrix::zeros(width, count), |sum, part| sum + &part.cross);
     // The squared errors of each penalty (row) and target (column).
-    let mut errors = DMatrix::<f64>::zeros(PENALTIES.len(), targets);
-    for (part, target, part_gram, part_cross) in &parts {
+    let mut errors = DMatrix::<f64>::zeros(PENALTIES.len(), count);
+    for part in &parts {
         for (k, penalty) in PENALTIES.iter().enumerate() {
             tick()?;
-            let (others, right) = (&gram - part_gram, &cross - part_cross);
+            let (others, right) = (&gram - &part.gram, &cross - &part.cross);
             let wrong = match solve(others, right, penalty * rows as f64) {
-                Some(coefficients) => part * coefficients - target,
-                None => target.clone(),
+                Some(coefficients) => &part.functions * coefficients - &part.targets,
+                None => part.targets.clone(),
             };
             for (target, column) in wrong.column_iter().enumerate() {
                 errors[(k, target)] += column.norm_squared();
@@ -302,7 +321,7 @@ fn fit_on(
     }
     let fit = |target: usize| {
         let (k, error): (usize, f64) = errors.column(target).argmin();
-        let total: f64 = centred.column(target).norm_squared();
+        let total: f64 = targets.column(target).norm_squared();
         let right = cross.columns(target, 1).into_owned();
         let coefficients = solve(gram.clone(), right, PENALTIES[k] * rows as f64)
             .map_or_else(|| DVector::zeros(width), |solution| solution.column(0).into_owned());
@@ -314,7 +333,16 @@ fn fit_on(
             explained: if total > 0.0 { (1.0 - error / total).max(0.0) } else { 0.0 },
         }
     };
-    Ok((0..targets).map(fit).collect())
+    Ok((0..count).map(fit).collect())
+}
+
+/// Returns a matrix with the means of its columns subtracted, and these means.
+fn centred(mut matrix: DMatrix<f64>) -> (DMatrix<f64>, DVector<f64>) {
+    let means = matrix.row_mean().transpose();
+    for (mut column, mean) in matrix.column_iter_mut().zip(means.iter()) {
+        column.add_scalar_mut(-mean);
+    }
+    (matrix, means)
 }
 
 /// Solves (gram + penalty) coefficients = cross; `None` if that is not possible.

@@ -875,6 +875,7 @@ mod tests {
             let evidence = Evidence {
                 x: &x,
                 y: &y,
+                given: None,
                 rows,
                 mi,
                 largest_term: mi,
