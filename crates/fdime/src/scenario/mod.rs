@@ -4,16 +4,22 @@
 //! The maps are one-to-one, so the mutual information is that of the base distribution:
 //! I(f(X); g(Y)) = I(X; Y).
 
+mod conditional;
 mod dense;
 mod gaussian;
 mod level;
 mod mixture;
+mod normal;
+mod process;
+mod quadrature;
 mod student;
 mod suite;
 mod transform;
 mod uniform;
 
+pub use conditional::{ConditionalScenario, ConditionalTask, conditional_suite};
 pub use level::{Level, parse_levels};
+pub use process::{TransferTask, transfer_suite};
 pub use suite::{SuiteTask, bmi_suite, bmi2_suite, suite_named};
 pub use transform::{Map, Side};
 
@@ -405,19 +411,9 @@ impl Scenario {
         Some((self.base.generator()?, self.base_dims.0, &self.x_maps, &self.y_maps))
     }
 
-    /// Checks that a table of this many rows fits into the memory that is free. A table is copied
-    /// when it is written or scaled, so twice its size is needed.
+    /// Checks that a table of this many rows fits into the memory that is free.
     pub fn check_rows(&self, rows: usize) -> Result<()> {
-        let columns = self.x_dim + self.y_dim;
-        let bytes = 2.0 * size_of::<f64>() as f64 * rows as f64 * columns as f64;
-        match shortage(bytes) {
-            Some(shortage) => {
-                let expected =
-                    format!("with {columns} columns they take {shortage}; use fewer rows");
-                Err(invalid(Parameter::Rows, rows, expected))
-            }
-            None => Ok(()),
-        }
+        check_table(rows, self.x_dim + self.y_dim)
     }
 
     /// Draws a table with the columns x1, x2, ... and y1, y2, ...
@@ -430,15 +426,30 @@ impl Scenario {
             x.iter_mut().zip(&x_row).for_each(|(column, value)| column.push(*value));
             y.iter_mut().zip(&y_row).for_each(|(column, value)| column.push(*value));
         }
-        let named = |letter: &str, columns: Vec<Vec<f64>>| {
-            let column = |(k, values)| Column {
-                name: format!("{letter}{}", k + 1),
-                values: Values::Continuous(values),
-            };
-            columns.into_iter().enumerate().map(column).collect()
-        };
-        (named("x", x), named("y", y))
+        (numbered("x", x), numbered("y", y))
     }
+}
+
+/// Checks that a table fits into the memory that is free. A table is copied when it is written or
+/// scaled, so twice its size is needed.
+fn check_table(rows: usize, columns: usize) -> Result<()> {
+    let bytes = 2.0 * size_of::<f64>() as f64 * rows as f64 * columns as f64;
+    match shortage(bytes) {
+        Some(shortage) => {
+            let expected = format!("with {columns} columns they take {shortage}; use fewer rows");
+            Err(invalid(Parameter::Rows, rows, expected))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns columns with the names x1, x2, ... for the letter x.
+fn numbered(letter: &str, columns: Vec<Vec<f64>>) -> Vec<Column> {
+    let column = |(k, values)| Column {
+        name: format!("{letter}{}", k + 1),
+        values: Values::Continuous(values),
+    };
+    columns.into_iter().enumerate().map(column).collect()
 }
 
 impl PairSource for Scenario {

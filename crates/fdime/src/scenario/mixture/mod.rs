@@ -8,11 +8,11 @@ mod shapes;
 pub(super) use shapes::{concentric, letter_x, letters_ai, stripes, two_balls, two_pair_inliers};
 
 use super::Distribution;
+use super::normal::Normal;
 use crate::nats::Nats;
 use crate::numerics::log_add_exp;
 use crate::random::Rng;
 use rand::RngExt;
-use rand_distr::{Distribution as _, StandardNormal};
 
 /// sum_k w_k N(m_k, C_k). Given the component k, the coordinates of (x, y) are independent, except
 /// that x_j and y_j may be correlated.
@@ -28,35 +28,6 @@ struct Component {
     y: Vec<Normal>,
     /// The correlations of (x_1, y_1), (x_2, y_2), ...; those of further pairs are 0.
     rho: Vec<f64>,
-}
-
-/// A normal distribution on the line.
-#[derive(Clone, Copy)]
-struct Normal {
-    mean: f64,
-    deviation: f64,
-}
-
-impl Normal {
-    const STANDARD: Normal = Normal { mean: 0.0, deviation: 1.0 };
-
-    fn new(mean: f64, variance: f64) -> Self {
-        Normal { mean, deviation: variance.sqrt() }
-    }
-
-    fn draw(self, rng: &mut Rng) -> f64 {
-        let z: f64 = StandardNormal.sample(rng);
-        self.mean + self.deviation * z
-    }
-
-    fn standardise(self, value: f64) -> f64 {
-        (value - self.mean) / self.deviation
-    }
-
-    fn log_density(self, value: f64) -> f64 {
-        let z = self.standardise(value);
-        -0.5 * (z * z + std::f64::consts::TAU.ln()) - self.deviation.ln()
-    }
 }
 
 impl Component {
