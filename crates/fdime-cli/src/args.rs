@@ -61,21 +61,25 @@ pub enum Command {
         fdime matrix data.csv --y target -o ranking.csv\n  \
         fdime matrix data.csv -o mi.csv --resume")]
     Matrix(Box<Matrix>),
-    /// Run a suite of tasks with known mutual information
+    /// Run a suite of tasks with known information
     #[command(after_help = "Examples:\n  \
         fdime suite bmi\n  \
         fdime suite bmi --tasks 'student*' --effort max\n  \
         fdime suite bmi2 --tasks 'concentric*'\n  \
+        fdime suite conditional --tasks '*null*' -n 2000\n  \
+        fdime suite transfer --effort quick\n  \
         fdime suite bmi -n 2000 --estimator ksg --json > ksg.json")]
     Suite(Suite),
     /// List estimators, divergences, critics, pairings, scenarios and their options
     #[command(after_help = "Examples:\n  fdime list\n  fdime list scenarios")]
     List(List),
-    /// Draw samples from a scenario with known mutual information
+    /// Draw samples from a scenario or a task with known information
     #[command(after_help = "Examples:\n  \
         fdime sample gaussian --dim 5 --level 2 -n 1000 -o pairs.csv\n  \
         fdime sample student --dim 2 --level df=3 -n 10000 -o pairs.npz\n  \
-        fdime sample swiss-roll --level 0.8 -n 500 -o roll.npy")]
+        fdime sample swiss-roll --level 0.8 -n 500 -o roll.npy\n  \
+        fdime sample ccmi-linear-1-1x1x20 -n 5000 -o triples.csv\n  \
+        fdime sample one-way -n 5000 -o series.csv")]
     Sample(Sample),
     /// Train estimators on a staircase of known mutual information and measure bias and variance
     #[command(after_help = "Examples:\n  \
@@ -183,21 +187,23 @@ pub struct Devices {
 
 #[derive(Args)]
 pub struct Sample {
-    /// The scenario, e.g. gaussian, cubic, student, gaussian+half-cube
+    /// The scenario, e.g. gaussian, cubic, student, gaussian+half-cube; or a task with x, y and z
+    /// or with two series (see `fdime list triples` and `fdime list series`)
     pub scenario: String,
-    /// The dimension of x and of y
-    #[arg(long, default_value_t = 1)]
-    pub dim: usize,
+    /// The dimension of x and of y [default: 1]
+    #[arg(long)]
+    pub dim: Option<usize>,
     /// The dependence: MI in nats, or rho=R, eps=E, df=V, ... (see `fdime list scenarios`)
-    #[arg(long, default_value = "1", allow_hyphen_values = true, value_parser = values::level)]
-    pub level: Level,
+    /// [default: 1]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::level)]
+    pub level: Option<Level>,
     /// The number of rows
     #[arg(short = 'n', long = "rows", default_value_t = 1000)]
     pub rows: usize,
     /// The seed of the random numbers
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Where to write: a .csv, .npy (columns x then y) or .npz (arrays x and y) file
+    /// Where to write: a .csv, .npy (columns x, y and z) or .npz (arrays x, y and z) file
     #[arg(short, long)]
     pub output: PathBuf,
 }
@@ -526,7 +532,9 @@ pub struct Matrix {
 
 #[derive(Args)]
 pub struct Suite {
-    /// The suite: bmi, 40 tasks of Czyz et al. (2023), or bmi2, 13 mixtures of Czyz et al. (2025)
+    /// The suite: bmi, 40 tasks of Czyz et al. (2023); bmi2, 13 mixtures of Czyz et al. (2025);
+    /// conditional, triples x, y, z with known I(x; y | z); transfer, pairs of series with known
+    /// transfer entropy
     pub suite: String,
     /// Samples of each task
     #[arg(short = 'n', long = "rows", default_value_t = 10_000)]

@@ -94,9 +94,9 @@ pub use nn::{Activation, AdamPlan};
 pub use objective::{Estimator, Readout};
 pub use pairing::Pairing;
 pub use scenario::{
-    ConditionalScenario, ConditionalTask, DrawnImages, Level, PairSource, Scenario, ScenarioName,
-    ScenarioPlan, SuiteTask, TransferTask, bmi_suite, bmi2_suite, conditional_suite, parse_levels,
-    suite_named, transfer_suite,
+    AnyTask, ConditionalScenario, ConditionalTask, DrawnImages, Level, PairSource, Scenario,
+    ScenarioName, ScenarioPlan, SuiteTask, TaskTable, TransferTask, bmi_suite, bmi2_suite,
+    conditional_suite, parse_levels, suite_named, tasks_named, transfer_suite,
 };
 pub use train::{
     AnyEstimator, BatchSource, Ending, LearnerPlan, LevelSummary, Observer, RunPlan, RunsSummary,

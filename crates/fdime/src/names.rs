@@ -7,7 +7,7 @@ use crate::link::Link;
 use crate::nn::Activation;
 use crate::objective::{Estimator, Readout};
 use crate::pairing::Pairing;
-use crate::scenario::ScenarioName;
+use crate::scenario::{ScenarioName, conditional_suite, transfer_suite};
 use crate::train::LearningRateSchedule;
 
 /// The names of one kind of thing.
@@ -58,6 +58,8 @@ pub fn sections() -> Vec<Section> {
             ],
         ),
         section("scenarios", &ScenarioName::table()),
+        described("triples", conditional_suite().into_iter().map(|t| (t.name, t.description))),
+        described("series", transfer_suite().into_iter().map(|t| (t.name.into(), t.description))),
         section("readouts", &Readout::NAMES),
         section(
             "links",
@@ -89,12 +91,12 @@ pub fn sections() -> Vec<Section> {
 }
 
 fn section(title: &'static str, table: &[(&str, &'static str)]) -> Section {
-    let entry = |(name, description): &(&str, &'static str)| Entry {
-        name: name.to_string(),
-        description,
-        formula: None,
-    };
-    Section { title, entries: table.iter().map(entry).collect() }
+    described(title, table.iter().map(|(name, description)| (name.to_string(), *description)))
+}
+
+fn described(title: &'static str, names: impl Iterator<Item = (String, &'static str)>) -> Section {
+    let entry = |(name, description)| Entry { name, description, formula: None };
+    Section { title, entries: names.map(entry).collect() }
 }
 
 fn divergences() -> Section {

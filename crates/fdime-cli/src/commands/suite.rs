@@ -1,18 +1,22 @@
 use super::estimate::amount;
 use super::{Watch, print_json};
 use crate::args::Suite;
+use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
 use fdime::data::glob_matches;
-use fdime::estimate::{Effort, Estimate, EstimatePlan, estimate};
+use fdime::estimate::{Effort, Estimate, EstimatePlan, RowOrder, estimate, estimate_given};
 use fdime::random::{Purpose, stream};
-use fdime::{CpuEngine, Nats, Parameter, SuiteTask, counted, suite_named};
+use fdime::{AnyTask, CpuEngine, Nats, Parameter, counted, tasks_named};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
 
 /// The flags of this command, which takes the suite as an argument.
 const FLAGS: Flags = Flags { renamed: &[(Parameter::Suite, "SUITE")] };
+
+/// The level of the tests whose rejections are counted.
+const TEST_LEVEL: f64 = 0.05;
 
 /// The result of a task.
 #[derive(Serialize)]
@@ -27,9 +31,9 @@ struct Row {
 }
 
 impl Row {
-    fn new(task: &SuiteTask, true_mi: f64, result: &Estimate, seconds: f64) -> Self {
+    fn new(task: &AnyTask, true_mi: f64, result: &Estimate, seconds: f64) -> Self {
         Row {
-            task: task.name.clone(),
+            task: task.name().to_string(),
             true_mi,
             mi_nats: result.mi.0,
             ci_low: result.interval.0.0,
@@ -58,6 +62,16 @@ impl Row {
         self.mi_nats - self.true_mi
     }
 
+    /// Returns whether x and y are independent, given the third if there is one.
+    fn is_null(&self) -> bool {
+        self.true_mi == 0.0
+    }
+
+    /// Returns whether the test rejects independence.
+    fn is_rejected(&self) -> bool {
+        self.p_value.is_some_and(|p_value| p_value <= TEST_LEVEL)
+    }
+
     /// Returns whether the estimate is within a factor of 1.5 of the true value.
     fn solved(&self) -> bool {
         (self.true_mi / 1.5..=self.true_mi * 1.5).contains(&self.mi_nats)
@@ -72,7 +86,10 @@ impl Row {
 #[derive(Serialize)]
 struct Summary {
     tasks: usize,
+    /// Among the tasks whose true value is not 0.
     solved: usize,
+    null_tasks: usize,
+    null_rejected: usize,
     mean_absolute_error: f64,
     interval_coverage: f64,
     slowest_seconds: f64,
@@ -84,12 +101,37 @@ impl Summary {
         let count = rows.len() as f64;
         Summary {
             tasks: rows.len(),
-            solved: rows.iter().filter(|row| row.solved()).count(),
+            solved: rows.iter().filter(|row| !row.is_null() && row.solved()).count(),
+            null_tasks: rows.iter().filter(|row| row.is_null()).count(),
+            null_rejected: rows.iter().filter(|row| row.is_null() && row.is_rejected()).count(),
             mean_absolute_error: rows.iter().map(|row| row.error().abs()).sum::<f64>() / count,
             interval_coverage: rows.iter().filter(|row| row.covered()).count() as f64 / count,
             slowest_seconds: rows.iter().map(|row| row.seconds).fold(0.0, f64::max),
             seconds,
         }
+    }
+
+    /// Returns the summary in words.
+    fn text(&self, bits: bool) -> String {
+        let nulls = match self.null_tasks {
+            0 => String::new(),
+            count => format!(
+                ";\nindependence rejected (p <= {TEST_LEVEL}) in {} of {} without dependence",
+                self.null_rejected,
+                counted(count, "task")
+            ),
+        };
+        format!(
+            "{} of {} solved (within a factor of 1.5); mean absolute error {:.4} {};\n\
+             {:.0}% of the intervals contain the true value; {:.0} s in total, slowest {:.1} s{nulls}",
+            self.solved,
+            counted(self.tasks - self.null_tasks, "task"),
+            amount(Nats(self.mean_absolute_error), bits),
+            if bits { "bits" } else { "nats" },
+            100.0 * self.interval_coverage,
+            self.seconds,
+            self.slowest_seconds
+        )
     }
 }
 
@@ -102,19 +144,40 @@ struct Report {
     version: &'static str,
 }
 
-pub fn run(args: &Suite) -> Outcome {
-    let mut tasks = suite_named(&args.suite).map_err(|error| Failure::new(error, &FLAGS))?;
-    let mut plan = args.estimation.plan(Effort::Default);
-    plan.chain = args.chain.chain.unwrap_or(plan.chain);
-    plan.check(args.rows)?;
-    if let Some(glob) = &args.tasks {
-        tasks.retain(|task| glob_matches(glob, &task.name));
-        if tasks.is_empty() {
-            return Err(Failure::Usage(format!("--tasks {glob}: no task has such a name")));
+/// Returns the tasks to run: those with the requested names, or all that have enough rows.
+fn selected(args: &Suite) -> Result<Vec<AnyTask>, Failure> {
+    let mut tasks = tasks_named(&args.suite).map_err(|error| Failure::new(error, &FLAGS))?;
+    match &args.tasks {
+        Some(glob) => {
+            tasks.retain(|task| glob_matches(glob, task.name()));
+            if tasks.is_empty() {
+                return Err(Failure::Usage(format!("--tasks {glob}: no task has such a name")));
+            }
+        }
+        None => {
+            let count = tasks.len();
+            tasks.retain(|task| args.rows >= task.least_rows());
+            if tasks.len() < count {
+                note(&format!(
+                    "{} with many columns left out; name them in --tasks, or use more --rows",
+                    counted(count - tasks.len(), "task")
+                ));
+            }
         }
     }
+    Ok(tasks)
+}
+
+pub fn run(args: &Suite) -> Outcome {
+    let tasks = selected(args)?;
+    let mut plan = args.estimation.plan(Effort::Default);
+    plan.chain = args.chain.chain.unwrap_or(plan.chain);
+    if tasks.iter().all(AnyTask::is_series) {
+        plan.order = RowOrder::AutomaticSeries;
+    }
+    plan.check(args.rows)?;
     for task in &tasks {
-        task.scenario()?.check_rows(args.rows)?;
+        task.check_rows(args.rows)?;
     }
     let mut out = std::io::stdout().lock();
     if !args.json {
@@ -124,19 +187,11 @@ pub fn run(args: &Suite) -> Outcome {
             "task", "true", "estimate", "error", "95% interval", "s"
         )?;
     }
-    let engine = CpuEngine::new(args.estimation.threads);
     let start = Instant::now();
     let mut rows = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
-        let scenario = task.scenario()?;
-        let mut rng = stream(args.estimation.seed, Purpose::Data, 0, 0);
-        let (x, y) = scenario.table(&mut rng, args.rows);
-        let task_start = Instant::now();
-        let watch = Watch::new(&format!("{} ({} of {})", task.name, index + 1, tasks.len()));
-        let result = estimate(&x, &y, &plan, &engine, &watch)?;
-        drop(watch);
-        let seconds = task_start.elapsed().as_secs_f64();
-        let row = Row::new(task, scenario.mutual_information().0, &result, seconds);
+        let message = format!("{} ({} of {})", task.name(), index + 1, tasks.len());
+        let row = measure(task, args, &plan, &message)?;
         if !args.json {
             writeln!(out, "{}", row.line(args.bits))?;
         }
@@ -148,17 +203,25 @@ pub fn run(args: &Suite) -> Outcome {
         let version = env!("CARGO_PKG_VERSION");
         return print_json(&Report { results: rows, summary, n_rows: args.rows, plan, version });
     }
-    writeln!(
-        out,
-        "\n{} of {} solved (within a factor of 1.5); mean absolute error {:.4} {};\n\
-         {:.0}% of the intervals contain the true value; {:.0} s in total, slowest {:.1} s",
-        summary.solved,
-        counted(summary.tasks, "task"),
-        amount(Nats(summary.mean_absolute_error), args.bits),
-        if args.bits { "bits" } else { "nats" },
-        100.0 * summary.interval_coverage,
-        summary.seconds,
-        summary.slowest_seconds
-    )?;
+    writeln!(out, "\n{}", summary.text(args.bits))?;
     Ok(())
+}
+
+/// Draws the table of a task and estimates its information.
+fn measure(
+    task: &AnyTask,
+    args: &Suite,
+    plan: &EstimatePlan,
+    message: &str,
+) -> Result<Row, Failure> {
+    let mut rng = stream(args.estimation.seed, Purpose::Data, 0, 0);
+    let table = task.table(&mut rng, args.rows)?;
+    let engine = CpuEngine::new(args.estimation.threads);
+    let start = Instant::now();
+    let watch = Watch::new(message);
+    let result = match table.given.is_empty() {
+        true => estimate(&table.x, &table.y, plan, &engine, &watch),
+        false => estimate_given(&table.x, &table.y, &table.given, plan, &engine, &watch),
+    }?;
+    Ok(Row::new(task, table.truth.0, &result, start.elapsed().as_secs_f64()))
 }

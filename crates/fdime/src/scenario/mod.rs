@@ -20,7 +20,7 @@ mod uniform;
 pub use conditional::{ConditionalScenario, ConditionalTask, conditional_suite};
 pub use level::{Level, parse_levels};
 pub use process::{TransferTask, transfer_suite};
-pub use suite::{SuiteTask, bmi_suite, bmi2_suite, suite_named};
+pub use suite::{AnyTask, SuiteTask, TaskTable, bmi_suite, bmi2_suite, suite_named, tasks_named};
 pub use transform::{Map, Side};
 
 use crate::data::{Column, Values};

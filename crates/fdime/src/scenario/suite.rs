@@ -1,10 +1,15 @@
-//! The benchmark by Czyz, Grabowski, Vogt, Beerenwinkel and Marx (cbg-ethz/bmi), as scenarios: the
+//! Suites of tasks: tasks of any kind, and the benchmark by Czyz, Grabowski, Vogt, Beerenwinkel and Marx (cbg-ethz/bmi), as scenarios: the
 //! 40 tasks of *Beyond Normal* (NeurIPS 2023), and the 13 tasks that *On the Properties and
 //! Estimation of Pointwise Mutual Information Profiles* (TMLR 2025) adds.
 
+use super::conditional::{ConditionalTask, conditional_suite};
+use super::process::{TransferTask, transfer_suite};
 use super::{Level, Scenario, ScenarioPlan};
+use crate::data::Column;
 use crate::error::{Result, invalid};
 use crate::message::Parameter;
+use crate::nats::Nats;
+use crate::random::Rng;
 
 /// A named scenario at one level.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +35,93 @@ impl SuiteTask {
     }
 }
 
-/// Returns the tasks of a suite by its name, `bmi` or `bmi2`.
+/// A task of any suite.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnyTask {
+    /// Mutual information.
+    Pairs(SuiteTask),
+    /// Conditional mutual information.
+    Triples(ConditionalTask),
+    /// Transfer entropy.
+    Series(TransferTask),
+}
+
+/// A table drawn from a task.
+pub struct TaskTable {
+    /// The columns of x.
+    pub x: Vec<Column>,
+    /// The columns of y.
+    pub y: Vec<Column>,
+    /// The columns that are given; without any, `truth` is a mutual information.
+    pub given: Vec<Column>,
+    /// The exact information between x and y, given the third.
+    pub truth: Nats,
+}
+
+impl AnyTask {
+    /// Returns the task's name.
+    pub fn name(&self) -> &str {
+        match self {
+            AnyTask::Pairs(task) => &task.name,
+            AnyTask::Triples(task) => &task.name,
+            AnyTask::Series(task) => task.name,
+        }
+    }
+
+    /// Returns the number of rows below which the task is run only if it is asked for.
+    pub fn least_rows(&self) -> usize {
+        match self {
+            AnyTask::Triples(task) => task.least_rows,
+            AnyTask::Pairs(_) | AnyTask::Series(_) => 0,
+        }
+    }
+
+    /// Returns whether the rows of a table are a time series.
+    pub fn is_series(&self) -> bool {
+        matches!(self, AnyTask::Series(_))
+    }
+
+    /// Checks that a table of this many rows fits into the memory that is free.
+    pub fn check_rows(&self, rows: usize) -> Result<()> {
+        match self {
+            AnyTask::Pairs(task) => task.scenario()?.check_rows(rows),
+            AnyTask::Triples(task) => task.check_rows(rows),
+            AnyTask::Series(task) => task.check_rows(rows),
+        }
+    }
+
+    /// Draws a table.
+    pub fn table(&self, rng: &mut Rng, rows: usize) -> Result<TaskTable> {
+        let ([x, y, given], truth) = match self {
+            AnyTask::Pairs(task) => {
+                let scenario = task.scenario()?;
+                let (x, y) = scenario.table(rng, rows);
+                ([x, y, Vec::new()], scenario.mutual_information())
+            }
+            AnyTask::Triples(task) => {
+                let scenario = task.scenario()?;
+                (scenario.table(rng, rows), scenario.conditional_mutual_information())
+            }
+            AnyTask::Series(task) => (task.table(rng, rows), task.transfer_entropy()?),
+        };
+        Ok(TaskTable { x, y, given, truth })
+    }
+}
+
+/// Returns the tasks of a suite by its name: `bmi` or `bmi2`, `conditional` or `transfer`.
+pub fn tasks_named(suite: &str) -> Result<Vec<AnyTask>> {
+    match suite {
+        "bmi" | "bmi2" => Ok(suite_named(suite)?.into_iter().map(AnyTask::Pairs).collect()),
+        "conditional" => Ok(conditional_suite().into_iter().map(AnyTask::Triples).collect()),
+        "transfer" => Ok(transfer_suite().into_iter().map(AnyTask::Series).collect()),
+        _ => {
+            let expected = "the suites are bmi, bmi2, conditional and transfer";
+            Err(invalid(Parameter::Suite, suite, expected))
+        }
+    }
+}
+
+/// Returns the tasks of a suite of pairs by its name, `bmi` or `bmi2`.
 pub fn suite_named(name: &str) -> Result<Vec<SuiteTask>> {
     match name {
         "bmi" => bmi_suite(),

@@ -2,6 +2,9 @@
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
+/// Information below this is 0 up to rounding of the determinants, and is taken as 0.
+const ROUNDING: f64 = 1e-12;
+
 /// A Gaussian with mean 0 of x, y and z, by the densities of (x, y, z), (x, z), (y, z) and z:
 ///
 /// I(X; Y | Z) = 1/2 ln( |C_xz| |C_yz| / (|C_z| |C_xyz|) )
@@ -54,7 +57,8 @@ impl JointGaussian {
 
     /// Returns I(X; Y | Z) in nats.
     pub(in crate::scenario) fn information(&self) -> f64 {
-        0.5 * self.combined(Marginal::log_determinant)
+        let information = 0.5 * self.combined(Marginal::log_determinant);
+        if information < ROUNDING { 0.0 } else { information }
     }
 
     /// Returns ln p(x, y | z) / (p(x | z) p(y | z)) of a row (x, y, z).

@@ -15,8 +15,8 @@ pub(super) use joint_gaussian::JointGaussian;
 pub(super) use post_nonlinear::{Curve, Model, PostNonlinear};
 pub use suite::{ConditionalTask, conditional_suite};
 
+use super::numbered;
 use super::transform::{Map, mapped_dim};
-use super::{check_table, numbered};
 use crate::data::Column;
 use crate::error::Result;
 use crate::nats::Nats;
@@ -92,10 +92,5 @@ impl ConditionalScenario {
         }
         let [x, y, z] = parts;
         [numbered("x", x), numbered("y", y), numbered("z", z)]
-    }
-
-    /// Checks that a table of this many rows fits into the memory that is free.
-    pub fn check_rows(&self, rows: usize) -> Result<()> {
-        check_table(rows, self.dims.iter().sum())
     }
 }

@@ -110,8 +110,7 @@ impl PostNonlinear {
             let normal = Normal { mean: v + model.coupling * x, deviation: y_noise };
             model.folded(w, normal.mean, REACH * y_noise, |t| normal.density(t))
         };
-        let points =
-            model.argument_points(&self.rule, Normal { mean: u, deviation: x_noise });
+        let points = model.argument_points(&self.rule, Normal { mean: u, deviation: x_noise });
         let mean: f64 =
             points.iter().map(|(t, weight)| weight * density_given(model.x_curve.at(*t))).sum();
         if model.coupling == 0.0 { 0.0 } else { (density_given(x) / mean).ln() }
@@ -137,5 +136,42 @@ impl Triples for PostNonlinear {
 
     fn log_ratio(&self, [x, y, z]: &[Vec<f64>; 3]) -> f64 {
         self.log_ratio(x[0], y[0], z)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(x_curve: Curve, y_curve: Curve) -> Model {
+        Model {
+            x_curve,
+            y_curve,
+            z_mean: 1.0,
+            to_x: vec![0.6, 0.0, -0.3],
+            to_y: vec![0.5, 0.2, 0.4],
+            coupling: 0.8,
+            noise: [0.7, 0.4],
+        }
+    }
+
+    /// With one-to-one curves, x and y given z are one-to-one maps of Gaussians.
+    #[test]
+    fn one_to_one_curves_have_the_information_of_gaussians() {
+        let exact = 0.5 * (0.8f64 * 0.7 / 0.4).powi(2).ln_1p();
+        for y_curve in [Curve::Identity, Curve::Tanh] {
+            let information = PostNonlinear::new(model(Curve::Identity, y_curve)).information();
+            assert!((information - exact).abs() < 1e-9, "{information} {exact}");
+        }
+    }
+
+    /// t^2 and exp -|t| tell the same about t: |t|.
+    #[test]
+    fn even_curves_have_the_same_information() {
+        let even = |y_curve| PostNonlinear::new(model(Curve::Tanh, y_curve)).information();
+        assert_eq!(even(Curve::Square), even(Curve::Peak));
+        assert!(
+            even(Curve::Square) < PostNonlinear::new(model(Curve::Tanh, Curve::Tanh)).information()
+        );
     }
 }
