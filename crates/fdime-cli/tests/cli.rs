@@ -494,6 +494,24 @@ fn samples_are_written_in_every_format_with_their_true_mi() {
 }
 
 #[test]
+fn samples_of_tasks_have_their_true_information() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let draw = |task: &str, name: &str| {
+        let text = stdout(&format!("sample {task} -n 7 -o {}", path(name).display()));
+        (text, std::fs::read_to_string(path(name)).unwrap())
+    };
+    let (text, csv) = draw("gaussian-collider-1x1x1", "t.csv");
+    assert_eq!(text, "true I(x; y | z): 0.510826 nats (0.736966 bits)\n");
+    assert!(csv.starts_with("x1,y1,z1\n") && csv.lines().count() == 8, "{csv}");
+    let (text, csv) = draw("delayed", "s.csv");
+    assert!(text.starts_with("true transfer entropy from x to y, given 3 past values"), "{text}");
+    assert!(csv.starts_with("x1,y1\n"), "{csv}");
+    let request = format!("sample delayed --dim 2 -o {}", path("d.csv").display());
+    assert!(refusal(&request).contains("leave out --dim and --level"));
+}
+
+#[test]
 fn bench_measures() {
     let rows = json("bench deranged-d2-n16 separable-d2-n16-shift --seconds 0.02 --json");
     for row in rows.as_array().unwrap() {

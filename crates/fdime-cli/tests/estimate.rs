@@ -567,8 +567,23 @@ fn the_suite_reports_its_errors() {
     let report = json("suite bmi2 --tasks galaxy* -n 500 --estimator copula --json");
     let truth = report["results"][0]["true_mi"].as_f64().unwrap();
     assert!((truth - 0.4943).abs() < 1e-4, "{truth}");
-    assert!(refusal("suite other").contains("SUITE other: the suites are bmi and bmi2"));
+    assert!(refusal("suite other").contains("SUITE other: the suites are bmi, bmi2"));
     assert!(refusal("suite bmi -n 10").contains("too few"));
+}
+
+#[test]
+fn suites_of_triples_and_series_count_null_tasks() {
+    let report = json("suite conditional --tasks smooth*1x1x1 -n 400 --effort quick --json");
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    assert!((results[0]["true_mi"].as_f64().unwrap() - 0.2231).abs() < 1e-4);
+    let summary = &report["summary"];
+    assert_eq!((&summary["tasks"], &summary["null_tasks"]), (&2.into(), &1.into()));
+    assert!(summary["null_rejected"].is_number());
+    let text = stdout("suite transfer --tasks one-way* -n 400 --effort quick");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    assert!(text.contains(" of 1 task without dependence"), "{text}");
+    assert!(refusal("suite transfer --tasks smooth*").contains("no task"));
 }
 
 /// Ctrl-C gives exit code 130 and no output file; a matrix keeps its finished pairs.

@@ -348,7 +348,7 @@ mod tests {
     fn tables_hold_the_present_and_the_past() {
         let mut task = named("delayed");
         (task.source_history, task.target_history) = (3, 2);
-        let mut rng = || stream(1, Purpose::Data, 0, 0);
+        let rng = || stream(1, Purpose::Data, 0, 0);
         let [source, target] = task.simulate(&mut rng(), 13);
         let [x, y, given] = task.table(&mut rng(), 10);
         let names = |columns: &[Column]| -> Vec<String> {
