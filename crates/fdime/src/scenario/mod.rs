@@ -4,6 +4,7 @@
 //! The maps are one-to-one, so the mutual information is that of the base distribution:
 //! I(f(X); g(Y)) = I(X; Y).
 
+mod channel;
 mod dense;
 mod gaussian;
 mod level;
@@ -13,6 +14,7 @@ mod suite;
 mod transform;
 mod uniform;
 
+pub use channel::ChannelScenario;
 pub use level::{Level, parse_levels};
 pub use suite::{SuiteTask, bmi_suite, bmi2_suite, suite_named};
 pub use transform::{Map, Side};
