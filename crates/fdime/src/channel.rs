@@ -340,7 +340,8 @@ mod tests {
     #[test]
     fn impossible_outputs_stay_finite() {
         let outputs = Outputs::new(2, vec![-5000.0, 0.0, 0.0, f64::NEG_INFINITY]);
-        let draws = [(0, 0), (0, 1), (1, 0)].map(|(output, level)| Draw { output, level, weight: 1.0 });
+        let draws =
+            [(0, 0), (0, 1), (1, 0)].map(|(output, level)| Draw { output, level, weight: 1.0 });
         let channel = Channel::new(&outputs, draws);
         let found = channel.blahut_arimoto(uniform(2), TOLERANCE);
         assert!(found.information.is_finite() && found.input.iter().all(|q| q.is_finite()));

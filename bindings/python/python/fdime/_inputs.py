@@ -71,13 +71,15 @@ def _unmasked(data: Any, role: str) -> NDArray[Any]:
     )
 
 
-def check_index(x: Any, y: Any) -> None:
+def check_index(x: Any, y: Any, roles: tuple[str, str] = ("x", "y")) -> None:
     """Raise an error if two pandas objects have different row labels."""
     if not (_is_pandas(x) and _is_pandas(y)) or x.index.equals(y.index) or len(x) != len(y):
         return
+    one, other = roles
     raise ValueError(
-        "x and y have different pandas indices; align them first, e.g. with "
-        "x, y = x.align(y, axis=0, join='inner'), or pass .to_numpy() to pair rows by position"
+        f"{one} and {other} have different pandas indices; align them first, e.g. with "
+        f"{one}, {other} = {one}.align({other}, axis=0, join='inner'), or pass .to_numpy() to pair "
+        "rows by position"
     )
 
 

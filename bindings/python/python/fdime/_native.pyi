@@ -18,6 +18,7 @@ __all__ = [
     "Table",
     "Trace",
     "adjust_pairs",
+    "channel_capacity",
     "check_plan",
     "combine",
     "estimate",
@@ -151,6 +152,14 @@ class Scenario:
 def estimate_plan(options: dict[str, Any]) -> str: ...
 def estimate(
     x: Table, y: Table, plan: str, options: dict[str, Any], threads: int, callback: _Callback
+) -> dict[str, Any]: ...
+def channel_capacity(
+    input: Table,
+    output: Table,
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
 ) -> dict[str, Any]: ...
 def estimate_pair(
     x: tuple[str, Table],

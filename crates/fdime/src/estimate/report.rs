@@ -217,16 +217,18 @@ impl EstimateReport<'_> {
 
     /// Returns the columns of both sides, as in "x: a, b; y: c".
     pub fn sides(&self) -> String {
-        let side = |columns: &[Column]| {
-            let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
-            let rest = match columns.len() {
-                count if count > MAX_NAMED_COLUMNS => format!(", ... ({count} columns)"),
-                _ => String::new(),
-            };
-            format!("{}{rest}", names(shown).join(", "))
-        };
-        format!("x: {}; y: {}", side(&self.table.x), side(&self.table.y))
+        format!("x: {}; y: {}", shown_names(&self.table.x), shown_names(&self.table.y))
     }
+}
+
+/// Returns the names of a side's columns, of many only the first.
+pub(super) fn shown_names(columns: &[Column]) -> String {
+    let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
+    let rest = match columns.len() {
+        count if count > MAX_NAMED_COLUMNS => format!(", ... ({count} columns)"),
+        _ => String::new(),
+    };
+    format!("{}{rest}", names(shown).join(", "))
 }
 
 /// Returns the result of a test of independence in words. A test can detect a dependence whose
@@ -248,11 +250,11 @@ fn dependence(p: f64, mi: Nats, high: Nats, bits: bool) -> String {
     }
 }
 
-fn names(columns: &[Column]) -> Vec<&str> {
+pub(super) fn names(columns: &[Column]) -> Vec<&str> {
     columns.iter().map(|column| column.name.as_str()).collect()
 }
 
-fn amount(nats: Nats, bits: bool) -> f64 {
+pub(super) fn amount(nats: Nats, bits: bool) -> f64 {
     if bits { nats.bits() } else { nats.0 }
 }
 

@@ -151,10 +151,8 @@ impl ChannelScenario {
         }
         let input: Vec<f64> = (0..rows).map(|_| self.levels[choice.sample(rng)]).collect();
         let output = input.iter().map(|level| self.draw(*level, rng)).collect();
-        let column = |name: &str, values| Column {
-            name: name.into(),
-            values: Values::Continuous(values),
-        };
+        let column =
+            |name: &str, values| Column { name: name.into(), values: Values::Continuous(values) };
         Ok((column("input", input), column("output", output)))
     }
 
@@ -166,7 +164,9 @@ impl ChannelScenario {
                 if flips { 1.0 - level } else { level }
             }
             // Both distributions exist: their parameters were checked.
-            Noise::Normal(deviation) => Normal::new(level, deviation).map_or(level, |d| d.sample(rng)),
+            Noise::Normal(deviation) => {
+                Normal::new(level, deviation).map_or(level, |d| d.sample(rng))
+            }
             Noise::Counts => Poisson::new(level).map_or(0.0, |counts| counts.sample(rng)),
         }
     }
@@ -242,7 +242,8 @@ mod tests {
         for (seed, channel) in [normal, counts].into_iter().enumerate() {
             let mut rng = stream(seed as u64, Purpose::Data, 0, 0);
             let (input, output) = channel.sample(&shares, 20_000, &mut rng).unwrap();
-            let (Values::Continuous(s), Values::Continuous(r)) = (input.values, output.values) else {
+            let (Values::Continuous(s), Values::Continuous(r)) = (input.values, output.values)
+            else {
                 panic!("numbers")
             };
             let ratios: Vec<f64> = s
@@ -263,7 +264,9 @@ mod tests {
 
     #[test]
     fn impossible_channels_are_refused() {
-        assert!(ChannelScenario::z(1.5).is_err() && ChannelScenario::binary_symmetric(-0.1).is_err());
+        assert!(
+            ChannelScenario::z(1.5).is_err() && ChannelScenario::binary_symmetric(-0.1).is_err()
+        );
         assert!(ChannelScenario::gaussian(&[1.0], 1.0).is_err());
         assert!(ChannelScenario::gaussian(&[0.0, 1.0], 0.0).is_err());
         assert!(ChannelScenario::gaussian(&[0.0, 1e9], 1.0).is_err());
