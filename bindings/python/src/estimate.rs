@@ -102,11 +102,15 @@ pub fn notice(estimator: &str) -> PyResult<Option<String>> {
     })
 }
 
-/// Returns the columns of x followed by those of y.
-pub fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
+/// The names of x and y in most functions.
+pub const X_AND_Y: [&str; 2] = ["x", "y"];
+
+/// Returns the columns of x followed by those of y, which errors call by their roles.
+pub fn side_by_side(x: &Frame, y: &Frame, [x_role, y_role]: [&str; 2]) -> PyResult<Frame> {
     if x.rows != y.rows {
         return Err(PyValueError::new_err(format!(
-            "x has {} rows, but y has {}; each row of x goes with the same row of y",
+            "{x_role} has {} rows, but {y_role} has {}; each row of {x_role} goes with the same row \
+             of {y_role}",
             x.rows, y.rows
         )));
     }
@@ -115,14 +119,16 @@ pub fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
 }
 
 /// Returns the complete rows of both sides and of what is held fixed, with columns converted to
-/// numbers or categories as the options ask.
-fn pair_table(
+/// numbers or categories as the options ask. Errors call the sides by their roles.
+pub fn pair_table(
     x: &Frame,
     y: &Frame,
     given: Option<&Frame>,
     options: &ReadingOptions,
+    roles: [&str; 2],
 ) -> PyResult<PairTable> {
-    let mut frame = side_by_side(x, y)?;
+    let mut frame = side_by_side(x, y, roles)?;
+    let mut name = roles.join(" and ");
     if let Some(given) = given {
         if given.rows != frame.rows {
             return Err(PyValueError::new_err(format!(
@@ -132,14 +138,14 @@ fn pair_table(
         }
         frame.columns.extend(given.columns.iter().cloned());
         frame = Frame::new(frame.columns).map_err(exception)?;
+        name = "x, y and given".into();
     }
     let reading = options.reading()?;
     let [discrete, numeric] = [&options.discrete, &options.numeric]
         .map(|selectors| selectors.iter().map(String::as_str).collect::<Vec<_>>());
-    let name = if given.is_some() { "x, y and given" } else { "x and y" };
     call_library(|| {
-        let frame = frame.typed(&discrete, &numeric, name)?;
-        frame.into_pairs(x.columns.len(), y.columns.len(), &reading, name)
+        let frame = frame.typed(&discrete, &numeric, &name)?;
+        frame.into_pairs(x.columns.len(), y.columns.len(), &reading, &name)
     })
 }
 
@@ -167,7 +173,7 @@ pub fn estimate<'py>(
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let start = Instant::now();
     let held_fixed = given.map(|given| &given.get().frame);
-    let table = pair_table(&x.get().frame, &y.get().frame, held_fixed, &options)?;
+    let table = pair_table(&x.get().frame, &y.get().frame, held_fixed, &options, X_AND_Y)?;
     let PairTable { x, y, given, .. } = &table;
     let plan = call_library(|| Ok(plan.for_data(x, &[&y[..], given].concat())))?;
     let engine = CpuEngine::new(threads);
@@ -205,7 +211,7 @@ fn answer<'py>(
 }
 
 /// Returns each paragraph with whether it is an item of a list.
-fn paragraphs(summary: Vec<Paragraph>) -> Vec<(bool, String)> {
+pub fn paragraphs(summary: Vec<Paragraph>) -> Vec<(bool, String)> {
     let paragraphs = summary.into_iter().map(|paragraph| match paragraph {
         Paragraph::Text(text) => (false, text),
         Paragraph::Item(text) => (true, text),
@@ -249,7 +255,7 @@ impl Model {
         missing: &str,
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let frame = side_by_side(&x.get().frame, &y.get().frame)?;
+        let frame = side_by_side(&x.get().frame, &y.get().frame, X_AND_Y)?;
         let missing = missing_rows(missing)?;
         let ratios = run_in_background(py, None, |_| {
             let (x, y) = (names_and_kinds(self.model.x()), names_and_kinds(self.model.y()));

@@ -3,6 +3,7 @@
 
 mod background;
 mod blocks;
+mod capacity;
 mod estimate;
 mod failure;
 mod matrix;
@@ -18,6 +19,8 @@ mod _native {
     use super::background::panic_in_a_worker;
     #[pymodule_export]
     use super::blocks::{Divergence, Objective, Scenario, names, suite};
+    #[pymodule_export]
+    use super::capacity::channel_capacity;
     #[pymodule_export]
     use super::estimate::{Model, check_plan, estimate, estimate_plan, notice};
     #[pymodule_export]

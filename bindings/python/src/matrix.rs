@@ -1,7 +1,7 @@
 //! Pairs of a matrix, and the journal of those that are finished.
 
 use crate::background::run_in_background;
-use crate::estimate::{ReadingOptions, side_by_side};
+use crate::estimate::{ReadingOptions, X_AND_Y, side_by_side};
 use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::KeywordArguments;
@@ -26,7 +26,7 @@ pub fn estimate_pair(
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let reading = options.reading()?;
     let ((x_name, x), (y_name, y)) = (x, y);
-    let frame = side_by_side(&x.get().frame, &y.get().frame)?;
+    let frame = side_by_side(&x.get().frame, &y.get().frame, X_AND_Y)?;
     let places: Vec<usize> = (0..frame.columns.len()).collect();
     let (x, y) = places.split_at(x.get().frame.columns.len());
     let pair = run_in_background(py, callback, |progress| {

@@ -61,6 +61,13 @@ pub enum Command {
         fdime matrix data.csv --y target -o ranking.csv\n  \
         fdime matrix data.csv -o mi.csv --resume")]
     Matrix(Box<Matrix>),
+    /// Estimate the capacity of a channel with a discrete input: the most that the output can tell
+    /// about the input
+    #[command(after_help = "Examples:\n  \
+        fdime capacity data.csv --input dose --output 'r*'\n  \
+        fdime capacity examples/doses.csv --input dose --bits --svg doses.svg\n  \
+        fdime capacity spikes.parquet --input stimulus --output 'count_*' --json")]
+    Capacity(Box<Capacity>),
     /// Run a suite of tasks with known information
     #[command(after_help = "Examples:\n  \
         fdime suite bmi\n  \
@@ -528,6 +535,34 @@ pub struct Matrix {
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Capacity {
+    /// The table; - is standard input
+    pub file: PathBuf,
+    /// Columns of the input, whose combinations of values are its levels: names, globs, positions,
+    /// ranges, as in 'dose,drug_*,3'
+    #[arg(long, value_name = "COLUMNS")]
+    pub input: String,
+    /// Columns of the output [default: all but the input]
+    #[arg(long, value_name = "COLUMNS")]
+    pub output: Option<String>,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub estimation: Estimation,
+    #[command(flatten)]
+    pub series: Series,
+    /// Print and draw bits instead of nats; JSON is in nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a summary
+    #[arg(long)]
+    pub json: bool,
+    /// Write a figure to this file: the best input distribution, and which levels can be told apart
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 #[derive(Args)]

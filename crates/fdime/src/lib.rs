@@ -57,6 +57,7 @@
 
 pub mod baseline;
 mod chain;
+pub mod channel;
 pub mod critic;
 pub mod data;
 pub mod divergence;

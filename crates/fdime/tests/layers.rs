@@ -6,7 +6,7 @@ use std::path::Path;
 /// The modules of the library. Each imports from its own layer and those before it.
 const LAYERS: [&[&str]; 8] = [
     &["error", "memory", "message", "nats", "numerics", "random"],
-    &["chain", "link", "scores", "pairing", "divergence", "journal"],
+    &["chain", "channel", "link", "scores", "pairing", "divergence", "journal"],
     &["parallel", "nn", "objective", "critic"],
     &["data", "baseline", "scenario"],
     &["train"],

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._blocks import Divergence, FdimeWarning, Objective, Scenario, benchmark, names
+from ._capacity import ChannelCapacity, channel_capacity
 from ._estimate import estimate_plan, mutual_info_features, mutual_information
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Chain",
     "ChainTerm",
+    "ChannelCapacity",
     "Critics",
     "Divergence",
     "Estimate",
@@ -44,6 +46,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "benchmark",
+    "channel_capacity",
     "estimate_plan",
     "mutual_info_features",
     "mutual_information",

@@ -18,6 +18,7 @@ __all__ = [
     "Table",
     "Trace",
     "adjust_pairs",
+    "channel_capacity",
     "check_plan",
     "combine",
     "estimate",
@@ -153,6 +154,14 @@ def estimate(
     x: Table,
     y: Table,
     given: Table | None,
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
+) -> dict[str, Any]: ...
+def channel_capacity(
+    input: Table,
+    output: Table,
     plan: str,
     options: dict[str, Any],
     threads: int,

@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ._capacity import ChannelCapacity
     from ._matrix import Matrix
     from ._result import Estimate
     from ._staircase import Staircase
@@ -107,6 +108,26 @@ def plot_matrix(result: Matrix, figure: Figure | None) -> Figure:
                     text = f"{result.mi[i, j]:.2f}"
                     panel.text(j, i, text, ha="center", va="center", color=ink, fontsize=8)
     figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
+    return figure
+
+
+def plot_capacity(result: ChannelCapacity, figure: Figure | None) -> Figure:
+    figure = _new_figure(figure, (10.0, 3.6))
+    shares, pairs = figure.subplots(1, 2)
+    low, high = result.interval
+    figure.suptitle(f"capacity {result.capacity:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
+    count = len(result.levels)
+    places = np.arange(count)
+    shares.bar(places, result.optimal, color=_BAR, label="reaches the capacity")
+    shares.plot(places, result.observed, "_", color=_MARK, markersize=14, label="observed")
+    shares.set_xticks(places, result.levels, rotation=45, ha="right", rotation_mode="anchor")
+    shares.set_ylabel("share")
+    _finish(shares)
+    shown = np.ma.masked_where(np.eye(count, dtype=bool), result.discriminability)
+    image = pairs.imshow(shown, cmap="viridis", vmin=0.0, vmax=1.0)
+    pairs.set_xticks(places, result.levels, rotation=45, ha="right", rotation_mode="anchor")
+    pairs.set_yticks(places, result.levels)
+    figure.colorbar(image, ax=pairs, label="bits about a fair choice", shrink=0.8)
     return figure
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _wrapped(paragraphs: list[tuple[bool, str]]) -> str:
+def wrapped(paragraphs: list[tuple[bool, str]]) -> str:
     """Wrap paragraphs, each with whether it is an item of a list, to lines of 80 characters."""
 
     def filled(item: bool, text: str) -> str:
@@ -55,6 +55,10 @@ class Verdict:
     reliability: str
     #: The reasons, most serious first.
     reasons: tuple[Reason, ...]
+
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> Verdict:
+        return cls(record["reliability"], tuple(Reason(**reason) for reason in record["reasons"]))
 
     def __str__(self) -> str:
         return "\n".join([self.reliability, *(f"  - {reason.text}" for reason in self.reasons)])
@@ -275,15 +279,13 @@ class Estimate:
     @classmethod
     def _from_native(cls, answer: dict[str, Any]) -> Estimate:
         record = json.loads(answer["json"])
-        verdict, baselines = record["verdict"], record["baselines"]
+        baselines = record["baselines"]
         return cls(
             mi=record["mi_nats"],
             interval=(record["ci_low"], record["ci_high"]),
             p_value=record["p_value"],
             pointwise=answer["pointwise"],
-            verdict=Verdict(
-                verdict["reliability"], tuple(Reason(**reason) for reason in verdict["reasons"])
-            ),
+            verdict=Verdict._from_record(record["verdict"]),
             folds=tuple(Fold._from_record(fold) for fold in record["folds"]),
             chain=Chain._from_record(record["chain"]) if "chain" in record else None,
             given=Given._from_record(record["given"]) if "given" in record else None,
@@ -302,7 +304,7 @@ class Estimate:
             seconds=record["seconds"],
             critics=None if answer["model"] is None else Critics(answer["model"]),
             _json=answer["json"],
-            _summaries=(_wrapped(answer["summary"]), _wrapped(answer["summary_bits"])),
+            _summaries=(wrapped(answer["summary"]), wrapped(answer["summary_bits"])),
         )
 
     @property

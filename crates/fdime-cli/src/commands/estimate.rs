@@ -7,7 +7,7 @@ use crate::report::estimate::render;
 use crate::summary;
 use fdime::data::{PairTable, load_triples, load_two_files, write_whole};
 use fdime::estimate::{Effort, EstimateReport, Method, SavedModel, estimate, estimate_given};
-use fdime::{CpuEngine, Nats, printable};
+use fdime::{CpuEngine, printable};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -103,7 +103,7 @@ fn load(args: &Arguments) -> fdime::Result<PairTable> {
 }
 
 /// Returns the names of files without their folders.
-fn file_names(files: &[NamedFile]) -> String {
+pub(super) fn file_names(files: &[NamedFile]) -> String {
     let name = |(_, path): &NamedFile| match path.to_str() {
         Some("-") => "standard input".into(),
         _ => {
@@ -112,9 +112,4 @@ fn file_names(files: &[NamedFile]) -> String {
         }
     };
     files.iter().map(name).collect::<Vec<String>>().join(" and ")
-}
-
-/// Returns an amount of information in bits or in nats.
-pub(super) fn amount(nats: Nats, bits: bool) -> f64 {
-    if bits { nats.bits() } else { nats.0 }
 }

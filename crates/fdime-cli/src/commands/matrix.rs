@@ -1,5 +1,4 @@
-use super::estimate::amount;
-use super::{Interruptible, interrupt_flag, print_json, progress_bar};
+use super::{Interruptible, amount, interrupt_flag, print_json, progress_bar};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};

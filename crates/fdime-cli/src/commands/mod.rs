@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod bench;
+pub mod capacity;
 pub mod completions;
 pub mod devices;
 pub mod estimate;
@@ -18,7 +19,7 @@ use crate::console::{is_quiet, note};
 use crate::failure::{Failure, Outcome};
 use fdime::data::{self, TextFormat, write_whole};
 use fdime::estimate::{Effort, EstimatePlan, Progress, RowOrder};
-use fdime::{Activation, DeviceChoice, Engine, Precision};
+use fdime::{Activation, DeviceChoice, Engine, Nats, Precision};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -35,6 +36,11 @@ fn engine(
 ) -> Result<Box<dyn Engine>, Failure> {
     let notice = |text: &str| note(&format!("note: {text}"));
     Ok(device.engine(precision, threads, activation, notice)?)
+}
+
+/// Returns an amount of information in bits or in nats.
+pub(crate) fn amount(nats: Nats, bits: bool) -> f64 {
+    if bits { nats.bits() } else { nats.0 }
 }
 
 /// Prints JSON to stdout.

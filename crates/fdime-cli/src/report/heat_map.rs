@@ -8,10 +8,25 @@ const MIN_LABELLED_CELL: f64 = 34.0;
 
 /// Returns the map as an SVG file. `cells[i * n + j]` is the value of names i and j, or `None`.
 pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
-    let n = names.len();
-    let cell = (640.0 / n as f64).clamp(8.0, 44.0);
+    let n = names.len() as f64;
     let max = cells.iter().flatten().copied().fold(0.0, f64::max).max(1e-6);
-    let side = cell * n as f64;
+    let side = n * (640.0 / n).clamp(8.0, 44.0);
+    let panel = panel("", names, cells, max, side);
+    let Margins { left, right, bottom, .. } = panel.margins;
+    Figure {
+        title: title.to_string(),
+        legend: Vec::new(),
+        panel_size: (left + side + right, side + bottom),
+        columns: COLUMNS,
+        panels: vec![panel],
+    }
+    .to_svg()
+}
+
+/// Returns the map as a panel whose cells fill a square with this side; `max` is the value of the
+/// full colour. Margins have room for names and colours.
+pub fn panel(title: &str, names: &[String], cells: &[Option<f64>], max: f64, side: f64) -> Panel {
+    let n = names.len();
     let labels = place_labels(names.iter().map(String::as_str), side, 18);
     let hints = cells.iter().enumerate().map(|(index, value)| {
         let value = value.map_or("none".to_string(), |value| format!("{value:.3}"));
@@ -21,7 +36,7 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
     let x = Axis::categories("", labels.clone());
     let margin = 10.0 + x.label_width();
     let y = Axis::categories("", labels.into_iter().rev().collect());
-    let mut panel = Panel::new("", x, y);
+    let mut panel = Panel::new(title, x, y);
     panel.vertical_labels = true;
     panel.margins = Margins { left: margin, right: 76.0, top: 0.0, bottom: margin };
     panel.add(
@@ -31,19 +46,11 @@ pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
             values: cells.to_vec(),
             hints: hints.collect(),
             max,
-            labelled: cell >= MIN_LABELLED_CELL,
+            labelled: side / n as f64 >= MIN_LABELLED_CELL,
         },
     );
     panel.add(None, ColourBar { max });
-    let panel_size = (margin + side + panel.margins.right, side + margin);
-    Figure {
-        title: title.to_string(),
-        legend: Vec::new(),
-        panel_size,
-        columns: COLUMNS,
-        panels: vec![panel],
-    }
-    .to_svg()
+    panel
 }
 
 #[cfg(test)]

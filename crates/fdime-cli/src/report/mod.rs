@@ -1,5 +1,6 @@
 //! Figures and pages that show results.
 
+pub mod capacity;
 pub mod chart;
 pub mod estimate;
 pub mod heat_map;

@@ -6,6 +6,7 @@
 //! chosen for each data set from a portfolio of [`CriticRecipe`]s by the objective on rows held out
 //! from training.
 
+mod capacity;
 mod chained;
 mod combine;
 mod conditional;
@@ -37,6 +38,7 @@ mod table_rows;
 mod terms;
 mod verdict;
 
+pub use capacity::{CapacityReport, ChannelCapacity, InputLevel, channel_capacity};
 pub use chained::ChainChoice;
 pub use conditional::estimate_given;
 pub use folds::{Fold, RowOrder, folds};
@@ -360,17 +362,9 @@ fn training_gap(folds: &[FoldFigures]) -> f64 {
 
 /// Returns the standard error of the mean log ratio: the larger of that between rows and that
 /// between folds, to which critics of different quality add. Rows of a series are first averaged
-/// over blocks, so that the correlation of neighbours is included: blocks of twice the gap, across
-/// which little of it is lost, but at least 5.
+/// over blocks, so that the correlation of neighbours is included.
 fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> f64 {
-    let run = match order {
-        RowOrder::Exchangeable => 1,
-        RowOrder::Series { gap } => {
-            let rows = pointwise.len();
-            (2 * gap + 1).min(rows / 5).max(rows.isqrt() / 2).max(1)
-        }
-        RowOrder::AutomaticSeries => (pointwise.len().isqrt() / 2).max(1),
-    };
+    let run = rows_of_a_block(order, pointwise.len());
     let means: Vec<f32> = pointwise
         .chunks_exact(run)
         .map(|run| (run.iter().sum::<f64>() / run.len() as f64) as f32)
@@ -379,6 +373,16 @@ fn standard_error(pointwise: &[f64], folds: &[FoldFigures], order: RowOrder) -> 
     let by_fold: Vec<f32> = folds.iter().map(|fold| fold.mi_nats as f32).collect();
     let (_, of_folds) = mean_and_variance(&by_fold);
     (of_rows / means.len() as f64).max(of_folds / by_fold.len() as f64).sqrt()
+}
+
+/// Returns the number of neighbouring rows whose correlation counts: 1 for exchangeable rows, and for
+/// a series twice the gap, across which little of it is lost, with at least 5 blocks.
+fn rows_of_a_block(order: RowOrder, rows: usize) -> usize {
+    match order {
+        RowOrder::Exchangeable => 1,
+        RowOrder::Series { gap } => (2 * gap + 1).min(rows / 5).max(rows.isqrt() / 2).max(1),
+        RowOrder::AutomaticSeries => (rows.isqrt() / 2).max(1),
+    }
 }
 
 /// Returns the continuous columns of both sides as normal scores, for at most `max_rows` rows

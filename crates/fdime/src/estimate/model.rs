@@ -60,17 +60,32 @@ impl FoldModel {
         y: &[Column],
         rows: &[u32],
     ) -> Vec<f32> {
-        let mut sums = vec![0f32; rows.len()];
+        let joint: Vec<(u32, u32)> = (0..rows.len() as u32).map(|place| (place, place)).collect();
+        let Ok(ratios) = self.pair_log_ratios(estimator, x, y, rows, &joint, never);
+        ratios
+    }
+
+    /// Returns the log ratios of the x of one row and the y of another: pairs of positions among
+    /// these rows of a table. `tick` is called at intervals; its error ends the computation.
+    pub(super) fn pair_log_ratios<E>(
+        &self,
+        estimator: &Estimator,
+        x: &[Column],
+        y: &[Column],
+        rows: &[u32],
+        pairs: &[(u32, u32)],
+        tick: impl Fn() -> Result<(), E>,
+    ) -> Result<Vec<f32>, E> {
+        let mut sums = vec![0f32; pairs.len()];
         for member in &self.members {
             let inputs = member.map.apply(x, y, rows);
-            let joint = (0..rows.len() as u32).map(|place| (place, place));
-            let Ok(ratios) = member.log_ratios(estimator, &inputs, joint, never);
+            let ratios = member.log_ratios(estimator, &inputs, pairs.iter().copied(), &tick)?;
             for (sum, ratio) in sums.iter_mut().zip(ratios) {
                 *sum += member.weight as f32 * ratio;
             }
         }
         let (limit, offset) = (self.limit as f32, self.offset as f32);
         sums.iter_mut().for_each(|sum| *sum = sum.min(limit) - offset);
-        sums
+        Ok(sums)
     }
 }

@@ -247,23 +247,25 @@ impl EstimateReport<'_> {
 
     /// Returns the columns of both sides and of z, as in "x: a, b; y: c".
     pub fn sides(&self) -> String {
-        let side = |columns: &[Column]| {
-            let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
-            let rest = match columns.len() {
-                count if count > MAX_NAMED_COLUMNS => format!(", ... ({count} columns)"),
-                _ => String::new(),
-            };
-            format!("{}{rest}", names(shown).join(", "))
-        };
         let given = match self.table.given.is_empty() {
             true => String::new(),
-            false => format!("; z: {}", side(&self.table.given)),
+            false => format!("; z: {}", shown_names(&self.table.given)),
         };
-        format!("x: {}; y: {}{given}", side(&self.table.x), side(&self.table.y))
+        format!("x: {}; y: {}{given}", shown_names(&self.table.x), shown_names(&self.table.y))
     }
 }
 
-/// Returns the result of a test of independence, or of conditional independence, in words. A test can detect a dependence whose
+/// Returns the names of a side's columns, of many only the first.
+pub(super) fn shown_names(columns: &[Column]) -> String {
+    let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
+    let rest = match columns.len() {
+        count if count > MAX_NAMED_COLUMNS => format!(", ... ({count} columns)"),
+        _ => String::new(),
+    };
+    format!("{}{rest}", names(shown).join(", "))
+}
+
+/// Returns the result of a test of (conditional) independence in words. A test can detect a dependence whose
 /// estimate is 0 to three decimals; then the words give the upper end of the interval, so that 0 is
 /// not read as independence.
 fn dependence((p, is_given): (f64, bool), mi: Nats, high: Nats, bits: bool) -> String {
@@ -286,11 +288,11 @@ fn dependence((p, is_given): (f64, bool), mi: Nats, high: Nats, bits: bool) -> S
     }
 }
 
-fn names(columns: &[Column]) -> Vec<&str> {
+pub(super) fn names(columns: &[Column]) -> Vec<&str> {
     columns.iter().map(|column| column.name.as_str()).collect()
 }
 
-fn amount(nats: Nats, bits: bool) -> f64 {
+pub(super) fn amount(nats: Nats, bits: bool) -> f64 {
     if bits { nats.bits() } else { nats.0 }
 }
 

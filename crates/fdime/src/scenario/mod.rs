@@ -4,6 +4,7 @@
 //! The maps are one-to-one, so the mutual information is that of the base distribution:
 //! I(f(X); g(Y)) = I(X; Y).
 
+mod channel;
 mod conditional;
 mod dense;
 mod gaussian;
@@ -17,6 +18,7 @@ mod suite;
 mod transform;
 mod uniform;
 
+pub use channel::ChannelScenario;
 pub use conditional::{ConditionalScenario, ConditionalTask, conditional_suite};
 pub use level::{Level, parse_levels};
 pub use process::{TransferTask, transfer_suite};

@@ -1,0 +1,211 @@
+"""The capacity of a channel with a discrete input."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
+from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._inputs import as_table, check_index
+from ._progress import ProgressCallback, progress_callback
+from ._result import Verdict, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelCapacity:
+    """The capacity of a channel in nats, with its uncertainty and reliability.
+
+    ``print`` shows the summary of the command line.
+    """
+
+    #: The capacity in nats, at most the logarithm of the number of levels.
+    capacity: float
+    #: The 95% interval, in nats.
+    interval: tuple[float, float]
+    #: The mutual information at the observed input distribution, in nats.
+    mi: float
+    #: Its 95% interval.
+    mi_interval: tuple[float, float]
+    #: The p-value of the test of independence of input and output.
+    p_value: float | None
+    #: The names of the levels of the input, numbers in ascending order.
+    levels: tuple[str, ...]
+    #: The number of rows of each level.
+    level_rows: NDArray[np.int64] = field(repr=False)
+    #: The share of the rows of each level.
+    observed: NDArray[np.float64] = field(repr=False)
+    #: The input distribution that reaches the capacity.
+    optimal: NDArray[np.float64] = field(repr=False)
+    #: The divergence in nats between the outputs of each level and those of all levels with optimal
+    #: shares: the capacity for levels in use, and no more for others.
+    divergence: NDArray[np.float64] = field(repr=False)
+    #: For all pairs of levels the information in bits about a fair choice between the two: 0 if they
+    #: cannot be told apart, 1 if they always can.
+    discriminability: NDArray[np.float64] = field(repr=False)
+    #: The reliability, with reasons.
+    verdict: Verdict
+    #: The number of rows used.
+    n_rows: int
+    #: The number of rows dropped because of missing values.
+    n_dropped: int
+    #: The name of the estimator.
+    estimator: str
+    #: The names of the columns of the input.
+    input: tuple[str, ...]
+    #: The names of the columns of the output.
+    output: tuple[str, ...]
+    #: Remarks on how the data were read, such as columns that were left out.
+    notes: tuple[str, ...]
+    #: The settings; ``channel_capacity(input, output, plan=...)`` repeats the estimate.
+    plan: dict[str, Any] = field(repr=False)
+    #: The duration in seconds.
+    seconds: float
+    _json: str = field(repr=False)
+    _summaries: tuple[str, str] = field(repr=False)
+
+    @classmethod
+    def _from_native(cls, answer: dict[str, Any]) -> ChannelCapacity:
+        record = json.loads(answer["json"])
+        levels = record["levels"]
+
+        def values(key: str) -> NDArray[np.float64]:
+            return np.array([level[key] for level in levels], dtype=np.float64)
+
+        return cls(
+            capacity=record["capacity_nats"],
+            interval=(record["ci_low"], record["ci_high"]),
+            mi=record["mi_nats"],
+            mi_interval=(record["mi_ci_low"], record["mi_ci_high"]),
+            p_value=record["p_value"],
+            levels=tuple(level["level"] for level in levels),
+            level_rows=np.array([level["rows"] for level in levels], dtype=np.int64),
+            observed=values("share"),
+            optimal=values("optimal_share"),
+            divergence=values("divergence_nats"),
+            discriminability=np.array(record["discriminability_bits"], dtype=np.float64),
+            verdict=Verdict._from_record(record["verdict"]),
+            n_rows=record["n_rows"],
+            n_dropped=record["n_dropped"],
+            estimator=record["estimator"],
+            input=tuple(record["input"]),
+            output=tuple(record["output"]),
+            notes=tuple(record["notes"]),
+            plan=record["plan"],
+            seconds=record["seconds"],
+            _json=answer["json"],
+            _summaries=(wrapped(answer["summary"]), wrapped(answer["summary_bits"])),
+        )
+
+    @property
+    def bits(self) -> float:
+        """The capacity in bits."""
+        return self.capacity / math.log(2.0)
+
+    def summary(self, *, bits: bool = False) -> str:
+        """Return the summary of the command line, in nats or in bits."""
+        return self._summaries[bits]
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, the same as ``fdime capacity --json``."""
+        record: dict[str, Any] = json.loads(self._json)
+        return record
+
+    def plot(self, figure: Figure | None = None) -> Figure:
+        """Plot the input distribution and the discriminability of levels with matplotlib."""
+        from ._plot import plot_capacity
+
+        return plot_capacity(self, figure)
+
+
+def channel_capacity(
+    input: Any,
+    output: Any,
+    *,
+    estimator: str | Divergence = "auto",
+    effort: Effort = "default",
+    discrete: str | list[str] | None = None,
+    numeric: str | list[str] | None = None,
+    missing: MissingOrConstant = "drop",
+    constant: MissingOrConstant = "error",
+    blocks: bool | int | None = None,
+    folds: int = 5,
+    permutations: int = 999,
+    seed: int = 0,
+    plan: Mapping[str, Any] | str | None = None,
+    threads: int = 0,
+    progress: bool | ProgressCallback | None = None,
+) -> ChannelCapacity:
+    """Estimate the capacity of the channel from a discrete ``input`` to ``output``, in nats.
+
+    The capacity is the largest mutual information over all distributions of the input: the most that
+    the output can tell about doses, symbols or stimuli if these are chosen in the best proportions.
+    Critics that did not see a row score its output against every level of the input, and the
+    algorithm of Blahut and Arimoto finds the best proportions.
+
+    Parameters
+    ----------
+    input
+        The levels, such as doses, one row for each observation. Numbers with few different values are
+        levels too. Of several columns, each combination of values is a level. Every level needs at
+        least 20 rows.
+    output
+        The outputs in the same order, numbers or categories, in any number of columns.
+    estimator
+        As for :func:`mutual_information`, but not ``copula``, ``cca`` or ``ksg``, which need numbers.
+    effort, missing, constant, blocks, folds, permutations, seed, threads, progress
+        As for :func:`mutual_information`.
+    discrete, numeric
+        As for :func:`mutual_information`. The columns of an array are called ``input1``, ``input2``,
+        ..., or ``input`` if it has one dimension; the same for ``output``.
+    plan
+        A plan (:func:`estimate_plan`) instead of the arguments ``estimator``, ``effort``, ``blocks``,
+        ``folds``, ``permutations`` and ``seed``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> dose = rng.integers(0, 3, size=3000)
+    >>> count = rng.poisson([0, 2, 9], size=(3000, 3))[np.arange(3000), dose]
+    >>> result = channel_capacity(dose, count, effort="quick")
+    >>> low, high = result.interval
+    >>> low < 0.856 < high  # the exact capacity
+    True
+    >>> result.levels
+    ('0', '1', '2')
+    >>> bool(result.optimal[1] < result.optimal[0])
+    True
+    """
+    check_index(input, output, ("input", "output"))
+    left, right = as_table(input, "input"), as_table(output, "output")
+    if plan is None:
+        plan = estimate_plan(
+            estimator=estimator,
+            effort=effort,
+            folds=folds,
+            permutations=permutations,
+            seed=seed,
+            blocks=blocks,
+        )
+        warn_of_notice(estimator_name(estimator))
+    text, options = as_json(plan, "plan"), reading_options(discrete, numeric, missing, constant)
+    workers = check_count(threads, "threads")
+    with progress_callback(progress) as callback:
+        answer = _native.channel_capacity(left, right, text, options, workers, callback)
+    return ChannelCapacity._from_native(answer)
