@@ -74,6 +74,8 @@ parameters! {
     Estimator = "estimator",
     /// The number of folds.
     Folds = "folds",
+    /// The column that names the recording of a row.
+    Group = "group",
     /// The groups of columns to compare.
     Groups = "groups",
     /// The widths of hidden layers.
@@ -82,6 +84,8 @@ parameters! {
     InitialScale = "initial_scale",
     /// The number of training steps.
     Iterations = "iterations",
+    /// The lags between two series.
+    Lags = "lags",
     /// The number of iterations at the end of a level that are summarised.
     Last = "last",
     /// The learning rate.
@@ -128,6 +132,8 @@ parameters! {
     Side = "side",
     /// The suite of tasks.
     Suite = "suite",
+    /// The column of times.
+    Time = "time",
     /// The view of an image.
     View = "view",
     /// The columns of x.

@@ -41,7 +41,7 @@ pub fn run(args: &Matrix) -> Outcome {
     plan.order = args.series.order();
     let parameter = if args.groups.is_empty() { Parameter::Columns } else { Parameter::Groups };
     let LoadedFrame { frame, chosen } =
-        load_frame(&args.file, &selectors(args)?, parameter, &reading)?;
+        load_frame(&args.file, &selectors(args, parameter)?, &reading)?;
     for text in &frame.notes {
         note(&format!("note: {}", text.render(&FLAGS)));
     }
@@ -121,12 +121,13 @@ fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
 }
 
 /// Returns the selectors of the columns to read.
-fn selectors(args: &Matrix) -> Result<Vec<&str>, Failure> {
+fn selectors(args: &Matrix, parameter: Parameter) -> Result<Vec<(&str, Parameter)>, Failure> {
     let groups = args.groups.iter().map(|group| Ok(name_and_selector(group)?.1));
     // The target need not be among the columns that are ranked.
     let target = args.y.as_deref().filter(|_| args.columns.is_some());
     let columns = args.columns.as_deref().into_iter().chain(target);
-    columns.map(Ok).chain(groups).collect()
+    let selectors = columns.map(Ok).chain(groups);
+    selectors.map(|selector| Ok((selector?, parameter))).collect()
 }
 
 /// Returns the names and columns of the groups to compare.

@@ -154,7 +154,7 @@ pub(super) fn chained(
     for term in &terms {
         let selection = term.columns((given.len(), split.len()))?;
         let (x, y) = select(given, split, &selection);
-        let table = Table { x: &x, y: &y, rows: table.rows };
+        let table = Table { x: &x, y: &y, ..table };
         fits.push(Fitted::direct(crossfit(table, plan, serial, engine, progress)?, plan));
     }
     let figures = terms.iter().zip(&fits).map(|(term, fit)| TermFigures {
@@ -301,7 +301,7 @@ fn squared_correlations<'a>(
     if columns.len() <= MAX_CORRELATED_COLUMNS {
         for (column, scores) in columns.iter().zip(&mut scores) {
             let side = std::slice::from_ref(column);
-            let table = Table { x: side, y: side, rows };
+            let table = Table { x: side, y: side, rows, starts: &[] };
             let [(values, width), _] = normal_scores(table, MAX_CORRELATED_ROWS, tick)?;
             *scores = (width == 1).then(|| standardised(&values));
         }

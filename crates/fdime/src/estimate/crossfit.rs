@@ -1,7 +1,7 @@
 //! Cross-fitting: every row is scored by critics that never saw it.
 
 use super::combine::weights;
-use super::folds::{Fold, RowOrder, folds};
+use super::folds::{Fold, RowOrder, folds_of_recordings};
 use super::independence::{IndependenceTest, PairedNull, block_size, cut};
 use super::inputs::{GaussianReference, InputMap, thinned};
 use super::method::Method;
@@ -54,6 +54,8 @@ pub(super) struct Table<'a> {
     pub(super) x: &'a [Column],
     pub(super) y: &'a [Column],
     pub(super) rows: usize,
+    /// The first row of each recording of a series but the first.
+    pub(super) starts: &'a [usize],
 }
 
 impl Table<'_> {
@@ -139,7 +141,8 @@ pub(super) fn crossfit(
     progress: &dyn Progress,
 ) -> Result<CrossFit> {
     let estimator = plan.method.estimator();
-    let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
+    let starts = table.starts;
+    let folds = folds_of_recordings(table.rows, plan.folds, plan.order, plan.seed, starts);
     let training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
     let recipes =
         plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(training_rows)).collect();
@@ -534,7 +537,7 @@ impl Work<'_> {
         null_pairs: &[(u32, u32)],
         candidates: &[(&Candidate, f64)],
     ) -> Result<FoldRatios> {
-        let Table { x, y, rows } = self.table;
+        let Table { x, y, rows, .. } = self.table;
         // Inputs are computed only for the rows that are needed; pairs hold positions among them.
         let used = [fold.test.as_slice(), train].concat();
         let mut position = vec![0u32; rows];
