@@ -5,6 +5,7 @@ mod background;
 mod blocks;
 mod estimate;
 mod failure;
+mod lag;
 mod matrix;
 mod staircase;
 mod table;
@@ -20,6 +21,8 @@ mod _native {
     use super::blocks::{Divergence, Objective, Scenario, names, suite};
     #[pymodule_export]
     use super::estimate::{Model, check_plan, estimate, estimate_plan, notice};
+    #[pymodule_export]
+    use super::lag::{LagJournal, adjust_lag_profiles, check_lags, estimate_lag, lag_profile};
     #[pymodule_export]
     use super::matrix::{Journal, adjust_pairs, estimate_pair};
     #[pymodule_export]

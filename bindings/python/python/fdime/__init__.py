@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._blocks import Divergence, FdimeWarning, Objective, Scenario, benchmark, names
 from ._estimate import estimate_plan, mutual_info_features, mutual_information
+from ._lag import LagProfile, LagProfiles, lagged_information, lagged_information_pairs
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Reason, Verdict
@@ -34,6 +35,8 @@ __all__ = [
     "Estimate",
     "FdimeWarning",
     "Fold",
+    "LagProfile",
+    "LagProfiles",
     "Matrix",
     "MutualInformation",
     "Objective",
@@ -44,6 +47,8 @@ __all__ = [
     "__version__",
     "benchmark",
     "estimate_plan",
+    "lagged_information",
+    "lagged_information_pairs",
     "mutual_info_features",
     "mutual_information",
     "mutual_information_matrix",

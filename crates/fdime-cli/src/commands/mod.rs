@@ -5,6 +5,7 @@ pub mod bench;
 pub mod completions;
 pub mod devices;
 pub mod estimate;
+pub mod lag;
 pub mod list;
 pub mod man;
 pub mod matrix;
@@ -12,6 +13,7 @@ pub mod reproduce;
 pub mod sample;
 pub mod staircase;
 pub mod suite;
+mod unfinished;
 
 use crate::args::{Estimation, Notation, Reading, Series};
 use crate::console::{is_quiet, note};

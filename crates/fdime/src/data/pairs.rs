@@ -871,7 +871,9 @@ mod tests {
         assert_eq!((table.kept.len(), table.x[0].len(), table.n_dropped), (50, 50, 1));
         assert!(table.kept.is_sorted() && table.kept[49] > 200);
         assert_eq!(notes(&table), ["50 of 299 rows were used, drawn at random"]);
-        let loaded = load_frame(&path, &["a", "b"].map(|name| (name, Parameter::Columns)), &reading).unwrap();
+        let loaded =
+            load_frame(&path, &["a", "b"].map(|name| (name, Parameter::Columns)), &reading)
+                .unwrap();
         assert_eq!((loaded.frame.rows, loaded.chosen), (50, vec![vec![0], vec![1]]));
     }
 

@@ -57,8 +57,9 @@ impl LagPlan {
         let rows = series.timeline.rows();
         for column in [series.x, series.y] {
             if column.len() != rows {
-                let columns = [(column.name.clone(), column.len()), ("time".into(), rows)];
-                return Err(Error::UnequalColumns { columns });
+                let (name, count) = (quote(&column.name), column.len());
+                let problem = format!("column {name} has {count} rows, but the timeline {rows}");
+                return Err(Error::Columns { problem });
             }
             if column.is_constant() {
                 let name = quote(&column.name);
@@ -210,7 +211,7 @@ pub struct LagProfile {
     pub p_value: f64,
     /// This p-value adjusted for the number of profiles, once all are known.
     #[serde(default)]
-    pub p_adjusted: Option<f64>,
+    pub p_over_pairs: Option<f64>,
     /// The band of the test: see [`LagTest::band_nats`].
     pub band_nats: f64,
     /// The smallest adjusted p-value that is possible: see [`LagTest::smallest_p`].
@@ -230,7 +231,7 @@ impl LagProfile {
             y: series.y.name.clone(),
             largest_at: None,
             p_value: test.p_adjusted.iter().copied().fold(1.0, f64::min),
-            p_adjusted: None,
+            p_over_pairs: None,
             band_nats: test.band_nats,
             smallest_p: test.smallest_p,
             lags,
@@ -246,7 +247,10 @@ impl LagProfile {
         found.min_by(|a, b| {
             let by_estimate = b.mi_nats.partial_cmp(&a.mi_nats);
             let by_p_value = a.p_adjusted.partial_cmp(&b.p_adjusted);
-            by_estimate.into_iter().chain(by_p_value).fold(std::cmp::Ordering::Equal, |a, b| a.then(b))
+            by_estimate
+                .into_iter()
+                .chain(by_p_value)
+                .fold(std::cmp::Ordering::Equal, |a, b| a.then(b))
         })
     }
 
@@ -255,7 +259,7 @@ impl LagProfile {
         let p_values: Vec<Option<f64>> =
             profiles.iter().map(|profile| Some(profile.p_value)).collect();
         for (profile, adjusted) in profiles.iter_mut().zip(benjamini_hochberg(&p_values)) {
-            profile.p_adjusted = adjusted;
+            profile.p_over_pairs = adjusted;
         }
     }
 }

@@ -131,7 +131,8 @@ impl Statistic {
         // Sums of whole numbers by transforms are exact but for rounding.
         let pairs = placed().map(|(sums, at)| sums.pairs[at]).sum::<f64>().max(1.0);
         let features = self.recordings.first().map_or(0, |sums| sums.products.len());
-        let square = |k: usize| placed().map(|(sums, at)| sums.products[k][at]).sum::<f64>().powi(2);
+        let square =
+            |k: usize| placed().map(|(sums, at)| sums.products[k][at]).sum::<f64>().powi(2);
         (0..features).map(square).sum::<f64>() / (2.0 * self.mean_pairs.max(1.0) * pairs)
     }
 
@@ -180,6 +181,7 @@ mod tests {
     use super::super::timeline::Timeline;
     use super::super::{Effort, Method};
     use super::*;
+    use crate::data::Values;
     use crate::random::Rng;
     use rand::RngExt;
 
@@ -226,8 +228,6 @@ mod tests {
             assert!((1..=19).contains(&count), "{recordings}: {count}");
         }
     }
-
-    use crate::data::Values;
 
     #[test]
     fn a_planted_lag_has_the_smallest_p_value() {

@@ -42,7 +42,8 @@ pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
 pub use inputs::{GaussianReference, InputMap};
 pub use lag::{
-    LagEstimate, LagHeading, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries, lagged_information,
+    LagEstimate, LagHeading, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries,
+    lagged_information,
 };
 pub use lag_test::LagTest;
 pub use matrix::{MatrixHeading, MatrixJournal, PairEstimate, PairRecord};

@@ -91,7 +91,10 @@ fn label(column: &Column, row: usize) -> String {
 }
 
 /// Returns recordings whose rows are at their times.
-fn on_grid(mut members: Vec<(Option<String>, Vec<usize>)>, time: &Column) -> Result<Vec<Recording>> {
+fn on_grid(
+    mut members: Vec<(Option<String>, Vec<usize>)>,
+    time: &Column,
+) -> Result<Vec<Recording>> {
     let Values::Continuous(times) = &time.values else {
         let problem = format!("column {} holds text; write numbers or dates", quote(&time.name));
         return Err(refused(problem.into()));
