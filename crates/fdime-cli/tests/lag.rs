@@ -100,7 +100,8 @@ fn bad_requests_are_refused_with_advice() {
     let irregular = folder.write(
         "irregular.csv",
         (0..60).fold("t,x,y\n".to_string(), |text, t| {
-            text + &format!("{},{},{}\n", t + t / 20 * 3 / 2, noise(t), noise(t + 99))
+            let jump = (t / 20) as f64 * 0.5;
+            text + &format!("{},{},{}\n", t as f64 + jump, noise(t), noise(t + 99))
         }),
     );
     let refused = |request: &str, expected: &str| {

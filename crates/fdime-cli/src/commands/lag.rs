@@ -214,25 +214,41 @@ fn note_on_few_shifts(report: &Report) {
     }
 }
 
+/// A line of a .csv file.
+#[derive(Serialize)]
+struct Row<'a> {
+    x: &'a str,
+    y: &'a str,
+    lag: i64,
+    mi_nats: Option<f64>,
+    ci_low: Option<f64>,
+    ci_high: Option<f64>,
+    p_value: Option<f64>,
+    p_adjusted: Option<f64>,
+    n_rows: usize,
+    reliability: Option<&'a str>,
+    problem: Option<&'a str>,
+}
+
 fn write_output(path: &Path, report: &Report) -> Outcome {
     outputs::write_table(path, report, |table| {
-        const NAMES: [&str; 11] = [
-            "x",
-            "y",
-            "lag",
-            "mi_nats",
-            "ci_low",
-            "ci_high",
-            "p_value",
-            "p_adjusted",
-            "n_rows",
-            "reliability",
-            "problem",
-        ];
-        table.write_record(NAMES)?;
         for profile in report.results {
             let [x, y] = [&profile.x, &profile.y].map(|name| spreadsheet_text(name));
-            profile.lags.iter().try_for_each(|lag| table.serialize((&x, &y, lag)))?;
+            for lag in &profile.lags {
+                table.serialize(Row {
+                    x: &x,
+                    y: &y,
+                    lag: lag.lag,
+                    mi_nats: lag.mi_nats,
+                    ci_low: lag.ci_low,
+                    ci_high: lag.ci_high,
+                    p_value: lag.p_value,
+                    p_adjusted: lag.p_adjusted,
+                    n_rows: lag.n_rows,
+                    reliability: lag.reliability.as_deref(),
+                    problem: lag.problem.as_deref(),
+                })?;
+            }
         }
         Ok(())
     })

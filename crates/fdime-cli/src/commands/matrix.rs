@@ -121,12 +121,11 @@ fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
 
 /// Returns the selectors of the columns to read.
 fn selectors(args: &Matrix, parameter: Parameter) -> Result<Vec<(&str, Parameter)>, Failure> {
-    let groups = args.groups.iter().map(|group| Ok(name_and_selector(group)?.1));
+    let groups = args.groups.iter().map(|group| Ok((name_and_selector(group)?.1, parameter)));
     // The target need not be among the columns that are ranked.
     let target = args.y.as_deref().filter(|_| args.columns.is_some());
     let columns = args.columns.as_deref().into_iter().chain(target);
-    let selectors = columns.map(Ok).chain(groups);
-    selectors.map(|selector| Ok((selector?, parameter))).collect()
+    columns.map(|columns| Ok((columns, parameter))).chain(groups).collect()
 }
 
 /// Returns the names and columns of the groups to compare.
