@@ -6,6 +6,7 @@ mod blocks;
 mod capacity;
 mod estimate;
 mod failure;
+mod lag;
 mod matrix;
 mod staircase;
 mod table;
@@ -23,6 +24,8 @@ mod _native {
     use super::capacity::channel_capacity;
     #[pymodule_export]
     use super::estimate::{Model, check_plan, estimate, estimate_plan, notice};
+    #[pymodule_export]
+    use super::lag::{LagJournal, adjust_lag_profiles, check_lags, estimate_lag, lag_profile};
     #[pymodule_export]
     use super::matrix::{Journal, adjust_pairs, estimate_pair};
     #[pymodule_export]

@@ -61,6 +61,14 @@ pub enum Command {
         fdime matrix data.csv --y target -o ranking.csv\n  \
         fdime matrix data.csv -o mi.csv --resume")]
     Matrix(Box<Matrix>),
+    /// Mutual information between series at lags: x now and y some rows later
+    #[command(after_help = "Examples:\n  \
+        fdime lag series.csv --x price --y volume --lags -20..20 --svg lags.svg\n  \
+        fdime lag series.csv --x 'station_*' --y rain --lags 0..48 -o lags.csv\n  \
+        fdime lag series.csv --x price --y volume --time date\n  \
+        fdime lag trials.parquet --x stimulus --y 'unit_*' --group trial -o lags.json\n  \
+        fdime lag series.csv --x 'station_*' --y rain -o lags.csv --resume")]
+    Lag(Box<Lag>),
     /// Estimate the capacity of a channel with a discrete input: the most that the output can tell
     /// about the input
     #[command(after_help = "Examples:\n  \
@@ -330,7 +338,7 @@ pub struct Estimation {
     /// auto, copula, cca, ksg, or any estimator of 'fdime list'
     #[arg(long, default_value = "auto", value_parser = named::<Method>)]
     pub estimator: Method,
-    /// How much computation to spend [default: default, or quick for a matrix]
+    /// How much computation to spend [default: default, or quick for a matrix and for lags]
     #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
     pub effort: Option<Effort>,
     /// Folds of cross-fitting
@@ -529,6 +537,50 @@ pub struct Matrix {
     pub estimation: Estimation,
     #[command(flatten)]
     pub series: Series,
+    /// Print bits instead of nats; files are in nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Lag {
+    /// The table, with rows in the order of time; - is standard input
+    pub file: PathBuf,
+    /// Series x; each column is compared with each of y
+    #[arg(long, value_name = "COLUMNS")]
+    pub x: String,
+    /// Series y, read LAG rows after x
+    #[arg(long, value_name = "COLUMNS")]
+    pub y: String,
+    /// The lags: a range, or a list such as 0,1,7; positive if y is later than x
+    #[arg(long, default_value = "-10..10", allow_hyphen_values = true, value_parser = values::lags)]
+    pub lags: CommaSeparated<i64>,
+    /// Times on a grid, which may have gaps; lags are then steps of the grid instead of rows
+    #[arg(long, value_name = "COLUMN")]
+    pub time: Option<String>,
+    /// The recording of each row, such as a trial; rows of different ones are never compared
+    #[arg(long, value_name = "COLUMN")]
+    pub group: Option<String>,
+    /// Rows to leave out between the folds of an estimate [default: twice the autocorrelation
+    /// time]
+    #[arg(long, value_name = "GAP", value_parser = values::gap)]
+    pub blocks: Option<usize>,
+    /// Where to write all lags: a .csv or .json file
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Write a figure to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Continue an unfinished run
+    #[arg(long, requires = "output")]
+    pub resume: bool,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub estimation: Estimation,
     /// Print bits instead of nats; files are in nats
     #[arg(long)]
     pub bits: bool,

@@ -76,6 +76,8 @@ parameters! {
     Folds = "folds",
     /// The columns that are held fixed.
     Given = "given",
+    /// The column that names the recording of a row.
+    Group = "group",
     /// The groups of columns to compare.
     Groups = "groups",
     /// The widths of hidden layers.
@@ -84,6 +86,8 @@ parameters! {
     InitialScale = "initial_scale",
     /// The number of training steps.
     Iterations = "iterations",
+    /// The lags between two series.
+    Lags = "lags",
     /// The number of iterations at the end of a level that are summarised.
     Last = "last",
     /// The learning rate.
@@ -130,6 +134,8 @@ parameters! {
     Side = "side",
     /// The suite of tasks.
     Suite = "suite",
+    /// The column of times.
+    Time = "time",
     /// The view of an image.
     View = "view",
     /// The columns of x.

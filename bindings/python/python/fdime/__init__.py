@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ._blocks import Divergence, FdimeWarning, Objective, Scenario, benchmark, names
 from ._capacity import ChannelCapacity, channel_capacity
 from ._estimate import estimate_plan, mutual_info_features, mutual_information
+from ._lag import LagProfile, LagProfiles, lagged_information, lagged_information_pairs
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
@@ -37,6 +38,8 @@ __all__ = [
     "FdimeWarning",
     "Fold",
     "Given",
+    "LagProfile",
+    "LagProfiles",
     "Matrix",
     "MutualInformation",
     "Objective",
@@ -48,6 +51,8 @@ __all__ = [
     "benchmark",
     "channel_capacity",
     "estimate_plan",
+    "lagged_information",
+    "lagged_information_pairs",
     "mutual_info_features",
     "mutual_information",
     "mutual_information_matrix",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ._capacity import ChannelCapacity
+    from ._lag import LagProfile
     from ._matrix import Matrix
     from ._result import Estimate
     from ._staircase import Staircase
@@ -128,6 +129,30 @@ def plot_capacity(result: ChannelCapacity, figure: Figure | None) -> Figure:
     pairs.set_xticks(places, result.levels, rotation=45, ha="right", rotation_mode="anchor")
     pairs.set_yticks(places, result.levels)
     figure.colorbar(image, ax=pairs, label="bits about a fair choice", shrink=0.8)
+    return figure
+
+
+def plot_lags(profiles: list[LagProfile], figure: Figure | None) -> Figure:
+    columns = min(len(profiles), 3)
+    rows = -(-len(profiles) // columns)
+    size = (7.0, 3.2) if len(profiles) == 1 else (4.0 * columns, 2.8 * rows)
+    figure = _new_figure(figure, size)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, profile in zip(panels, profiles):
+        found = profile.p_adjusted <= 0.05
+        groups = ((~found, _SOFT, "adjusted p > .05"), (found, _BAR, "adjusted p ≤ .05"))
+        for shown, colour, label in groups:
+            low, high = profile.interval[shown].T
+            panel.vlines(profile.lags[shown], low, high, color=colour, alpha=0.5, lw=2.0)
+            panel.plot(profile.lags[shown], profile.mi[shown], "o", ms=4, color=colour, label=label)
+        panel.axhline(profile.band, color=_MARK, ls="--", lw=1.2, label="95% if independent")
+        title = f"{profile.x} and later {profile.y}"
+        panel.set(title=title, xlabel="lag (y is later if positive)", ylabel="nats")
+        panel.set_ylim(bottom=0.0)
+        _hide_frame(panel)
+    panels[0].legend(frameon=False)
+    for panel in panels[len(profiles) :]:
+        panel.set_visible(False)
     return figure
 
 

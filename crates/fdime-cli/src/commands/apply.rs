@@ -1,4 +1,4 @@
-use super::estimate::amount;
+use super::amount;
 use super::{print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};

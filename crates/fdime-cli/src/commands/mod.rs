@@ -6,6 +6,7 @@ pub mod capacity;
 pub mod completions;
 pub mod devices;
 pub mod estimate;
+pub mod lag;
 pub mod list;
 pub mod man;
 pub mod matrix;
@@ -13,6 +14,7 @@ pub mod reproduce;
 pub mod sample;
 pub mod staircase;
 pub mod suite;
+mod unfinished;
 
 use crate::args::{Estimation, Notation, Reading, Series};
 use crate::console::{is_quiet, note};

@@ -1,4 +1,4 @@
-use super::estimate::amount;
+use super::amount;
 use super::{Watch, print_json};
 use crate::args::Suite;
 use crate::console::note;

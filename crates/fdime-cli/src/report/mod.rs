@@ -4,6 +4,7 @@ pub mod capacity;
 pub mod chart;
 pub mod estimate;
 pub mod heat_map;
+pub mod lag;
 pub mod staircase;
 mod terms;
 

@@ -152,7 +152,7 @@ pub(super) fn chained(
     for term in &terms {
         let selection = term.columns((given.len(), split.len()))?;
         let (x, y) = select(given, split, &selection);
-        let table = Table { x: &x, y: &y, rows: table.rows };
+        let table = Table { x: &x, y: &y, ..table };
         let data = FoldTables::same(table, plan.folds);
         let mut fit = crossfit(&data, plan, engine, progress)?;
         // The test is that of the direct estimate; the pairs of all terms would take much memory.
@@ -247,7 +247,7 @@ fn squared_correlations<'a>(
     if columns.len() <= MAX_CORRELATED_COLUMNS {
         for (column, scores) in columns.iter().zip(&mut scores) {
             let side = std::slice::from_ref(column);
-            let table = Table { x: side, y: side, rows };
+            let table = Table { x: side, y: side, rows, starts: &[] };
             let [(values, width), _] = normal_scores(table, MAX_CORRELATED_ROWS, tick)?;
             *scores = (width == 1).then(|| standardised(&values));
         }

@@ -84,7 +84,7 @@ pub fn estimate_given(
     refuse_incompatible(&plan)?;
     plan.chain = ChainChoice::Off;
     let plan = &plan;
-    let table = Table { x, y, rows: x[0].len() };
+    let table = Table { x, y, rows: x[0].len(), starts: &[] };
     plan.check(table.rows)?;
     check_numbers(x, y, &plan.method)?;
 
@@ -165,7 +165,8 @@ struct AdjustedFold {
 impl AdjustedFold {
     /// Returns the table of x and of y and what is held fixed, from column `start` of these.
     fn table(&self, start: usize) -> Table<'_> {
-        Table { x: &self.x, y: &self.y_and_given[start..], rows: self.x[0].len() }
+        let rows = self.x[0].len();
+        Table { x: &self.x, y: &self.y_and_given[start..], rows, starts: &[] }
     }
 }
 
@@ -317,7 +318,7 @@ fn test_short_series(
 /// Returns the mutual information of a Gaussian copula of what is left of x and y after regressions.
 fn gaussian_copula(fold: &AdjustedFold, tick: Tick) -> Result<Option<f64>> {
     let y = &fold.y_and_given[..fold.y_columns];
-    let table = Table { x: &fold.x, y, rows: fold.x[0].len() };
+    let table = Table { y, ..fold.table(0) };
     if !has_measurements(table) {
         return Ok(None);
     }

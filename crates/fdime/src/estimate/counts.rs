@@ -159,12 +159,12 @@ mod tests {
     }
 
     fn is_counted(x: &[Column], y: &[Column], plan: &EstimatePlan) -> bool {
-        countable(Table { x, y, rows: x[0].len() }, plan).is_some()
+        countable(Table { x, y, rows: x[0].len(), starts: &[] }, plan).is_some()
     }
 
     fn count(x: Column, y: Column, plan: &EstimatePlan) -> Estimate {
         let (x, y) = ([x], [y]);
-        let table = Table { x: &x, y: &y, rows: x[0].len() };
+        let table = Table { x: &x, y: &y, rows: x[0].len(), starts: &[] };
         let counts = countable(table, plan).expect("discrete columns");
         estimate_from_counts(&counts, table, plan, &NoProgress).unwrap()
     }

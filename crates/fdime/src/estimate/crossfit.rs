@@ -1,7 +1,7 @@
 //! Cross-fitting: every row is scored by critics that never saw it.
 
 use super::combine::weights;
-use super::folds::{Fold, RowOrder, folds};
+use super::folds::{Fold, RowOrder, folds_of_recordings};
 use super::independence::{PairedNull, block_size, cut};
 use super::inputs::{GaussianReference, InputMap, thinned};
 use super::method::Method;
@@ -52,6 +52,8 @@ pub(super) struct Table<'a> {
     pub(super) x: &'a [Column],
     pub(super) y: &'a [Column],
     pub(super) rows: usize,
+    /// The first row of each recording of a series but the first.
+    pub(super) starts: &'a [usize],
 }
 
 impl Table<'_> {
@@ -157,8 +159,8 @@ pub(super) fn crossfit(
     progress: &dyn Progress,
 ) -> Result<CrossFit> {
     let estimator = plan.method.estimator();
-    let table = data.tables[0];
-    let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
+    let Table { rows, starts, .. } = data.tables[0];
+    let folds = folds_of_recordings(rows, plan.folds, plan.order, plan.seed, starts);
     let training_rows = folds.iter().map(|fold| fold.train.len()).min().unwrap_or(0);
     let mut work = Work {
         data,
@@ -172,7 +174,7 @@ pub(super) fn crossfit(
     };
     let (candidates, race) = work.train()?;
     let scored = work.score_folds(&candidates)?;
-    let mut pointwise = vec![0.0; table.rows];
+    let mut pointwise = vec![0.0; rows];
     let (mut models, mut figures, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
     let mut bounds = Vec::new();
     for (fold, scored) in folds.iter().zip(scored) {
@@ -184,7 +186,7 @@ pub(super) fn crossfit(
         nulls.push(scored.null);
         bounds.push(scored.bound);
     }
-    let share = |fold: usize| folds[fold].test.len() as f64 / table.rows as f64;
+    let share = |fold: usize| folds[fold].test.len() as f64 / rows as f64;
     let lower_bound = bounds.iter().enumerate().map(|(k, bound)| share(k) * bound.value).sum();
     let lower_bound_variance =
         bounds.iter().enumerate().map(|(k, bound)| share(k).powi(2) * bound.variance).sum();
@@ -572,7 +574,7 @@ impl Work<'_> {
         marginal: usize,
         candidates: &[(&Candidate, f64)],
     ) -> Result<FoldRatios> {
-        let Table { x, y, rows } = self.data.tables[index];
+        let Table { x, y, rows, .. } = self.data.tables[index];
         let fold = &self.folds[index];
         // Inputs are computed only for the rows that are needed; pairs hold positions among them.
         let used = [fold.test.as_slice(), train].concat();

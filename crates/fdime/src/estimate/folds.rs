@@ -49,21 +49,35 @@ pub(super) fn largest_gap(n: usize, count: usize) -> Option<usize> {
 /// Returns `count` folds whose test rows are a partition of the `n` rows. The gap of a series must
 /// not exceed the largest possible one; one that is not yet computed counts as 0.
 pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
+    folds_of_recordings(n, count, order, seed, &[])
+}
+
+/// As [`folds`], for a series of several recordings that begin at 0 and at `starts`. Folds are whole
+/// recordings where those are short enough.
+pub(super) fn folds_of_recordings(
+    n: usize,
+    count: usize,
+    order: RowOrder,
+    seed: u64,
+    starts: &[usize],
+) -> Vec<Fold> {
     let mut rows: Vec<u32> = (0..n as u32).collect();
     if order == RowOrder::Exchangeable {
         rows.shuffle(&mut stream(seed, Purpose::Rows, 0, 0));
     }
     let validating = validation_rows(n);
-    (0..count)
-        .map(|k| {
-            let (start, end) = (n * k / count, n * (k + 1) / count);
+    let gap = match order {
+        RowOrder::Series { gap } => gap,
+        RowOrder::Exchangeable | RowOrder::AutomaticSeries => 0,
+    };
+    let edges = edges(n, count, gap, starts);
+    edges
+        .windows(2)
+        .map(|edges| {
+            let (start, end) = (edges[0], edges[1]);
             // The rows after the test rows, continued at the first row after the last.
             let after = |offset: usize| rows[(end + offset) % n];
             let others = n - (end - start);
-            let gap = match order {
-                RowOrder::Series { gap } => gap,
-                RowOrder::Exchangeable | RowOrder::AutomaticSeries => 0,
-            };
             // test | gap | validation | gap | training | gap | (test)
             let mut test = rows[start..end].to_vec();
             test.sort_unstable();
@@ -74,6 +88,22 @@ pub fn folds(n: usize, count: usize, order: RowOrder, seed: u64) -> Vec<Fold> {
             }
         })
         .collect()
+}
+
+/// Returns the first row of each fold, and the number of rows: at the starts of recordings if that
+/// leaves every fold at least half of its share to test, and a tenth of all rows to train on.
+fn edges(n: usize, count: usize, gap: usize, starts: &[usize]) -> Vec<usize> {
+    let equal: Vec<usize> = (0..=count).map(|k| n * k / count).collect();
+    let nearest = |edge: usize| starts.iter().copied().min_by_key(|start| start.abs_diff(edge));
+    let inner = equal[1..count].iter().map(|edge| nearest(*edge));
+    let Some(inner) = inner.collect::<Option<Vec<usize>>>() else { return equal };
+    let edges: Vec<usize> = [0].into_iter().chain(inner).chain([n]).collect();
+    let fits = |edges: &[usize]| {
+        let tested = edges[1].saturating_sub(edges[0]);
+        let unused = tested + validation_rows(n) + 3 * gap;
+        2 * count * tested >= n && unused + n / 10 <= n
+    };
+    if edges.windows(2).all(fits) { edges } else { equal }
 }
 
 #[cfg(test)]
@@ -104,6 +134,19 @@ mod tests {
                 prop_assert!(fold.train.len() >= 5 && fold.validation.len() >= 2);
                 prop_assert!(series || total == n);
             }
+        }
+    }
+
+    #[test]
+    fn folds_are_whole_recordings_where_these_are_short_enough() {
+        let first_rows = |starts: &[usize], gap: usize| -> Vec<u32> {
+            let folds = folds_of_recordings(100, 4, RowOrder::Series { gap }, 0, starts);
+            assert!(folds.iter().all(|fold| fold.train.len() >= 10));
+            folds.iter().map(|fold| fold.test[0]).collect()
+        };
+        assert_eq!(first_rows(&[10, 20, 30, 52, 60, 70, 90], 2), [0, 20, 52, 70]);
+        for starts in [&[50][..], &[], &[5, 10, 15], &[80, 85, 90, 95]] {
+            assert_eq!(first_rows(starts, 2), [0, 25, 50, 75], "{starts:?}");
         }
     }
 

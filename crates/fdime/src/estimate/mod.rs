@@ -14,9 +14,12 @@ mod contingency;
 mod counts;
 mod crossfit;
 mod folds;
+mod fourier;
 mod functional;
 mod independence;
 mod inputs;
+mod lag;
+mod lag_test;
 mod levels;
 mod matrix;
 mod method;
@@ -36,6 +39,7 @@ mod serial;
 mod shift_test;
 mod table_rows;
 mod terms;
+mod timeline;
 mod verdict;
 
 pub use capacity::{CapacityReport, ChannelCapacity, InputLevel, channel_capacity};
@@ -44,6 +48,11 @@ pub use conditional::estimate_given;
 pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
 pub use inputs::{GaussianReference, InputMap};
+pub use lag::{
+    LagEstimate, LagHeading, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries,
+    lagged_information,
+};
+pub use lag_test::LagTest;
 pub use matrix::{MatrixHeading, MatrixJournal, PairEstimate, PairRecord};
 pub use method::{FiniteDataEstimator, Method};
 pub use model::{FoldModel, Member};
@@ -58,6 +67,7 @@ pub use result::{
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
+pub use timeline::Timeline;
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};
@@ -118,11 +128,23 @@ pub fn estimate(
     engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
+    estimate_recordings(x, y, &[], plan, engine, progress)
+}
+
+/// As [`estimate`], for a series of several recordings that begin at row 0 and at `starts`.
+fn estimate_recordings(
+    x: &[Column],
+    y: &[Column],
+    starts: &[usize],
+    plan: &EstimatePlan,
+    engine: &dyn Engine,
+    progress: &dyn Progress,
+) -> Result<Estimate> {
     let rows = x.first().map_or(0, Column::len);
     check_columns(x, y)?;
     let plan = &plan.for_data(x, y);
     plan.check(rows)?;
-    let table = Table { x, y, rows };
+    let table = Table { x, y, rows, starts };
     check_numbers(x, y, &plan.method)?;
     chained::check(table, plan)?;
     if plan.method == Method::Ksg {
@@ -180,7 +202,7 @@ impl Findings<'_> {
     /// Returns the estimate with its interval and the verdict on it.
     fn conclude(self, progress: &dyn Progress) -> Result<Estimate> {
         let Findings { table, plan, fitted, independence, mut serial, baselines, given } = self;
-        let Table { x, y, rows } = table;
+        let Table { x, y, rows, .. } = table;
         let Fitted { fit, gap, spread, largest_term, chain } = fitted;
         serial.time_of_ratios = autocorrelation_time(&fit.pointwise);
         let unclipped = mean(&fit.pointwise);

@@ -1,0 +1,431 @@
+"""Mutual information between series at lags."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
+from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._inputs import as_table, check_index, selector_list
+from ._parallel import raise_if_cancelled, run_jobs
+from ._progress import ProgressCallback, progress_callback
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class LagProfile:
+    """Mutual information between ``x`` and ``y`` at lags, in nats."""
+
+    #: The names of the two series.
+    x: str
+    y: str
+    #: The lags, in ascending order: ``x`` at t is compared with ``y`` at t + lag.
+    lags: NDArray[np.int64] = field(repr=False)
+    #: The estimate at each lag; NaN where there is a problem.
+    mi: NDArray[np.float64] = field(repr=False)
+    #: The 95% interval at each lag: an array of two columns.
+    interval: NDArray[np.float64] = field(repr=False)
+    #: The p-value at each lag, adjusted for the number of lags.
+    p_adjusted: NDArray[np.float64] = field(repr=False)
+    #: The p-value of independence at all lags: the smallest of ``p_adjusted``.
+    p_value: float
+    #: The smallest p-value that is possible for this number of lags and rows.
+    smallest_p: float
+    #: The value that independent series exceed at any lag in 5% of cases, approximately.
+    band: float
+    #: The lag with the largest estimate; None if no lag has one.
+    largest_at: int | None
+    #: The p-value adjusted for the number of pairs; None for a single pair.
+    p_over_pairs: float | None
+    #: One dictionary for each lag, with ``lag, mi_nats, ci_low, ci_high, p_value, p_adjusted,
+    #: n_rows, reliability, problem``.
+    estimates: list[dict[str, Any]] = field(repr=False)
+
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> LagProfile:
+        estimates: list[dict[str, Any]] = record["lags"]
+
+        def values(key: str) -> NDArray[np.float64]:
+            return np.array([e[key] for e in estimates], dtype=np.float64)
+
+        return cls(
+            x=record["x"],
+            y=record["y"],
+            lags=np.array([e["lag"] for e in estimates], dtype=np.int64),
+            mi=values("mi_nats"),
+            interval=np.column_stack([values("ci_low"), values("ci_high")]),
+            p_adjusted=values("p_adjusted"),
+            p_value=record["p_value"],
+            smallest_p=record["smallest_p"],
+            band=record["band_nats"],
+            largest_at=record["largest_at"],
+            p_over_pairs=record["p_over_pairs"],
+            estimates=estimates,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, like an entry of ``results`` of ``fdime lag --json``."""
+        return {
+            "x": self.x,
+            "y": self.y,
+            "largest_at": self.largest_at,
+            "p_value": self.p_value,
+            "p_over_pairs": self.p_over_pairs,
+            "band_nats": self.band,
+            "smallest_p": self.smallest_p,
+            "lags": self.estimates,
+        }
+
+    def to_pandas(self) -> Any:
+        """Return the lags as a pandas DataFrame."""
+        import pandas
+
+        return pandas.DataFrame([{"x": self.x, "y": self.y, **row} for row in self.estimates])
+
+    def __str__(self) -> str:
+        lines = [f"{self.x} and later {self.y}: p = {self.p_value:.3f} over all lags"]
+        if self.largest_at is not None:
+            place = int(np.flatnonzero(self.lags == self.largest_at)[0])
+            low, high = self.interval[place]
+            estimate = f"{self.mi[place]:.3f} nats, 95% interval {low:.3f} to {high:.3f}"
+            lines.append(f"largest at lag {self.largest_at}: {estimate}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def plot(self, figure: Figure | None = None) -> Figure:
+        """Draw the estimates over the lags with matplotlib."""
+        from ._plot import plot_lags
+
+        return plot_lags([self], figure)
+
+
+@dataclass(frozen=True, eq=False)
+class LagProfiles:
+    """The profiles of many pairs of series."""
+
+    #: A profile for each column of x with each column of y.
+    profiles: list[LagProfile]
+    #: The plan of every profile: the lags, and the plan of each estimate.
+    plan: dict[str, Any] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.profiles)
+
+    def __iter__(self) -> Iterator[LagProfile]:
+        return iter(self.profiles)
+
+    def __getitem__(self, index: int) -> LagProfile:
+        return self.profiles[index]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, like a ``.json`` file of ``fdime lag``."""
+        return {"results": [profile.to_dict() for profile in self], "plan": self.plan}
+
+    def to_pandas(self) -> Any:
+        """Return the lags of all pairs as a pandas DataFrame, like a ``.csv`` file of ``fdime lag``."""
+        import pandas
+
+        return pandas.concat([profile.to_pandas() for profile in self], ignore_index=True)
+
+    def __str__(self) -> str:
+        return "\n".join(str(profile) for profile in self)
+
+    __repr__ = __str__
+
+    def plot(self, figure: Figure | None = None) -> Figure:
+        """Draw a panel for each pair with matplotlib."""
+        from ._plot import plot_lags
+
+        return plot_lags(self.profiles, figure)
+
+
+def lagged_information(
+    x: Any,
+    y: Any,
+    *,
+    lags: Iterable[int] = range(-10, 11),
+    time: Any = None,
+    group: Any = None,
+    estimator: str | Divergence = "auto",
+    effort: Effort = "quick",
+    discrete: str | list[str] | None = None,
+    numeric: str | list[str] | None = None,
+    missing: MissingOrConstant = "drop",
+    blocks: int | None = None,
+    folds: int = 5,
+    permutations: int = 999,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool | ProgressCallback | None = None,
+) -> LagProfile:
+    """Estimate the mutual information between ``x`` at t and ``y`` at t + lag, for many lags.
+
+    Each lag has an estimate and an interval, as from :func:`mutual_information` for a time series. A
+    test by circular shifts of one series against the other adjusts p-values for the number of lags.
+
+    Parameters
+    ----------
+    x, y
+        Two series of one column each, with rows in the order of time. A missing value takes out the
+        pairs it belongs to and does not move other rows.
+    lags
+        The lags, in rows; positive if ``y`` is later than ``x``.
+    time
+        The time of each row: numbers or dates on a grid, which may have gaps. Lags are then steps of
+        the grid, and rows need not be sorted.
+    group
+        The recording of each row, such as a trial. Rows of different recordings are not compared.
+    estimator, effort, discrete, numeric, folds, seed
+        As for :func:`mutual_information`.
+    missing
+        ``'drop'`` leaves out pairs with a missing value; ``'error'`` refuses missing values.
+    blocks
+        The number of rows to leave out between the folds of an estimate; None computes it from the
+        autocorrelation time.
+    permutations
+        The number of shifts of the test if there are several recordings. A single one is shifted by
+        all its steps.
+    n_jobs
+        The number of lags in parallel; None means all cores. A backend chosen with
+        ``joblib.parallel_config`` is used.
+    progress
+        As for :func:`mutual_information`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=500)
+    >>> y = np.roll(x, 2) ** 2 + 0.3 * rng.normal(size=500)
+    >>> profile = lagged_information(x, y, lags=range(4))
+    >>> profile.largest_at, profile.p_value < 0.05
+    (2, True)
+    """
+    check_index(x, y)
+    left, right = as_table(x, "x"), as_table(y, "y")
+    for name, table in (("x", left), ("y", right)):
+        if len(table.names) != 1:
+            advice = "lagged_information_pairs compares all pairs of columns"
+            raise ValueError(f"{name} has {len(table.names)} columns; {advice}")
+    profiles = lagged_information_pairs(
+        left,
+        right,
+        lags=lags,
+        time=time,
+        group=group,
+        estimator=estimator,
+        effort=effort,
+        discrete=discrete,
+        numeric=numeric,
+        missing=missing,
+        blocks=blocks,
+        folds=folds,
+        permutations=permutations,
+        seed=seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return profiles[0]
+
+
+def lagged_information_pairs(
+    x: Any,
+    y: Any,
+    *,
+    lags: Iterable[int] = range(-10, 11),
+    time: Any = None,
+    group: Any = None,
+    estimator: str | Divergence = "auto",
+    effort: Effort = "quick",
+    discrete: str | list[str] | None = None,
+    numeric: str | list[str] | None = None,
+    missing: MissingOrConstant = "drop",
+    blocks: int | None = None,
+    folds: int = 5,
+    permutations: int = 999,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    progress: bool | ProgressCallback | None = None,
+) -> LagProfiles:
+    """Estimate the lags of every column of ``x`` with every column of ``y``.
+
+    Parameters
+    ----------
+    x, y
+        Tables or arrays whose columns are series.
+    lags, time, group, estimator, effort, discrete, numeric, missing, blocks, folds, permutations, seed
+        As for :func:`lagged_information`.
+    n_jobs
+        The number of lags in parallel, over all pairs.
+    journal
+        A file to which each finished lag is appended. If the process is killed, the same call
+        continues with the lags that are not in the file. One process at a time can write to it.
+    progress
+        As for :func:`mutual_information`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 2))
+    >>> y = np.roll(x[:, 1], 2) + rng.normal(size=500)
+    >>> profiles = lagged_information_pairs(x, y, lags=range(4), estimator="copula")
+    >>> [(profile.x, profile.largest_at) for profile in profiles if profile.p_over_pairs < 0.05]
+    [('x2', 2)]
+    """
+    check_index(x, y)
+    tables = [as_table(x, "x"), as_table(y, "y")]
+    series = tables[0].beside(tables[1])
+    series = series.typed(selector_list(discrete, "discrete"), selector_list(numeric, "numeric"))
+    if missing == "error":
+        series.check_complete()
+    estimate = estimate_plan(
+        estimator=estimator,
+        effort=effort,
+        folds=folds,
+        permutations=permutations,
+        seed=seed,
+        blocks=True if blocks is None else blocks,
+    )
+    warn_of_notice(estimator_name(estimator))
+    work = _Work(
+        series,
+        len(tables[0].names),
+        None if time is None else _single(as_table(time, "time"), "time"),
+        None if group is None else _single(as_table(group, "group"), "group"),
+        {"lags": _sorted_lags(lags), "estimate": estimate},
+        reading_options(None, None, missing, "error"),
+    )
+    work.check()
+    with (
+        nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
+        progress_callback(progress) as callback,
+    ):
+        profiles = work.run(log, n_jobs, callback)
+    return LagProfiles(profiles, work.plan)
+
+
+@dataclass(frozen=True)
+class LagJob:
+    """One lag of two series, as a job that can run in another process: it holds its own columns."""
+
+    series: dict[str, _native.Table | None]
+    lag: int
+    plan: str
+    options: dict[str, Any]
+
+
+def estimate_lag(job: LagJob) -> dict[str, Any]:
+    """Return the estimate of a lag, or its ``problem``. It uses one thread."""
+    text = _native.estimate_lag(job.series, job.lag, job.plan, job.options, 1, raise_if_cancelled)
+    estimate: dict[str, Any] = json.loads(text)
+    return estimate
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Everything that defines the profiles of all pairs."""
+
+    #: The columns of x, then those of y.
+    table: _native.Table
+    #: The number of columns of x.
+    x: int
+    time: _native.Table | None
+    group: _native.Table | None
+    #: The lags, and the plan of each estimate.
+    plan: dict[str, Any]
+    options: dict[str, Any]
+
+    def check(self) -> None:
+        """Raise an error if the plan cannot be executed on these series."""
+        for pair in self.pairs():
+            _native.check_lags(self.series(pair), as_json(self.plan, "plan"))
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return the positions of the columns of each pair."""
+        return list(product(range(self.x), range(self.x, len(self.table.names))))
+
+    def series(self, pair: tuple[int, int]) -> dict[str, _native.Table | None]:
+        """Return the two series of a pair, for the native part."""
+        x, y = (self.table.select([column]) for column in pair)
+        return {"x": x, "y": y, "time": self.time, "group": self.group}
+
+    def open_journal(self, path: str | os.PathLike[str]) -> _native.LagJournal:
+        everything, places = self.table, []
+        for place in (self.time, self.group):
+            places.append(None if place is None else len(everything.names))
+            everything = everything if place is None else everything.beside(place)
+        heading = {
+            "columns": everything.names,
+            "time": places[0],
+            "group": places[1],
+            "data": everything.fingerprint,
+            "plan": self.plan["estimate"],
+            "version": _native.__version__,
+        }
+        return _native.LagJournal(path, json.dumps(heading))
+
+    def run(
+        self,
+        journal: _native.LagJournal | None,
+        n_jobs: int | None,
+        callback: ProgressCallback | None,
+    ) -> list[LagProfile]:
+        """Estimate the lags that are not in the journal. Return all profiles in order."""
+        pairs, lags = self.pairs(), self.plan["lags"]
+        series = {pair: self.series(pair) for pair in pairs}
+        keys = [(i, j, lag) for i, j in pairs for lag in lags]
+        logged = {key: journal.find(key) for key in keys} if journal else {}
+        estimates = {key: json.loads(text) for key, text in logged.items() if text is not None}
+        remaining = [key for key in keys if key not in estimates]
+        plan = json.dumps(self.plan["estimate"])
+        jobs = [LagJob(series[i, j], lag, plan, self.options) for i, j, lag in remaining]
+        for index, estimate in run_jobs(estimate_lag, jobs, n_jobs):
+            estimates[remaining[index]] = estimate
+            if journal is not None:
+                journal.append(remaining[index], json.dumps(estimate))
+            if callback is not None:
+                callback(len(estimates) / len(keys))
+        profiles = []
+        for i, j in pairs:
+            found = json.dumps([estimates[i, j, lag] for lag in lags])
+            profile = _native.lag_profile(series[i, j], json.dumps(self.plan), found)
+            profiles.append(json.loads(profile))
+        if len(profiles) > 1:
+            profiles = json.loads(_native.adjust_lag_profiles(json.dumps(profiles)))
+        return [LagProfile._from_record(profile) for profile in profiles]
+
+
+def _sorted_lags(lags: Iterable[int]) -> list[int]:
+    """Return the lags in ascending order, each once."""
+    advice = "give whole numbers, such as range(-20, 21)"
+    if isinstance(lags, (str, bytes)) or not isinstance(lags, Iterable):
+        raise TypeError(f"lags={lags!r}: {advice}")
+    chosen = set()
+    for lag in lags:
+        if isinstance(lag, (bool, np.bool_)) or not isinstance(lag, (int, np.integer)):
+            raise TypeError(f"lags: {lag!r} is not a whole number; {advice}")
+        chosen.add(int(lag))
+    if not chosen:
+        raise ValueError(f"lags={lags!r}: there is no lag in it; {advice}")
+    return sorted(chosen)
+
+
+def _single(table: _native.Table, name: str) -> _native.Table:
+    if len(table.names) != 1:
+        raise ValueError(f"{name} has {len(table.names)} columns; give one value for each row")
+    return table

@@ -1,0 +1,354 @@
+use super::amount;
+use super::unfinished::{journal_path, open_journal};
+use super::{Interruptible, interrupt_flag, print_json, unfinished};
+use crate::args::Lag;
+use crate::console::note;
+use crate::failure::{Failure, Outcome};
+use crate::flags::FLAGS;
+use crate::outputs::{self, NamedFile, Outputs, check_extension, spreadsheet_text};
+use crate::report::{lag, shortened};
+use fdime::data::{Column, Frame, LoadedFrame, Reading, load_frame, write_whole};
+use fdime::estimate::{
+    Effort, EstimatePlan, LagEstimate, LagHeading, LagJournal, LagPlan, LagProfile, LagRecord,
+    LagSeries, LagTest, RowOrder, Timeline, format_p_value,
+};
+use fdime::parallel::{run_jobs, thread_count};
+use fdime::{CpuEngine, Nats, Parameter, counted};
+use serde::Serialize;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    results: &'a [LagProfile],
+    plan: &'a LagPlan,
+    seconds: f64,
+    version: &'static str,
+}
+
+pub fn run(args: &Lag) -> Outcome {
+    check_files(args)?;
+    let reading = args.reading.options();
+    if reading.sample_rows.is_some() {
+        let message = "--sample-rows: rows of a series cannot be drawn at random";
+        return Err(Failure::Usage(message.into()));
+    }
+    let columns = Columns::load(args, &reading)?;
+    let timeline = columns.timeline()?;
+    let plan = plan(args);
+    let work = Work { columns: &columns, timeline: &timeline, plan: &plan, reading };
+    for &(x, y) in &columns.pairs {
+        plan.check(&work.series(x, y))?;
+    }
+    if timeline.unplaced() > 0 {
+        let rows = counted(timeline.unplaced(), "row");
+        note(&format!("note: {rows} without a time or a recording: left out"));
+    }
+    let path = args.output.as_deref().map(journal_path);
+    let journal = path
+        .as_deref()
+        .map(|path| open_journal(path, &columns.heading(&plan.estimate), args.resume))
+        .transpose()?;
+    let start = Instant::now();
+    let profiles = work.run(journal, thread_count(args.estimation.threads))?;
+    let (results, seconds) = (&profiles[..], start.elapsed().as_secs_f64());
+    let report = Report { results, plan: &plan, seconds, version: env!("CARGO_PKG_VERSION") };
+    note_on_few_shifts(&report);
+    let mut outputs = Outputs::default();
+    outputs.write(args.output.as_ref(), |path| write_output(path, &report));
+    outputs.write(args.svg.as_ref(), |file| {
+        let svg = lag::render(results);
+        Ok(write_whole(file, |file| file.write_all(svg.as_bytes()))?)
+    });
+    if let Some(path) = path.filter(|_| outputs.failure.is_none()) {
+        // The results are on disk, so the journal is no longer needed.
+        let _ = std::fs::remove_file(path);
+    }
+    outputs.finish(|| match args.json {
+        true => print_json(&report),
+        false => print_summary(&report, args),
+    })
+}
+
+fn check_files(args: &Lag) -> Outcome {
+    check_extension("--output", args.output.as_ref(), &["csv", "json"])?;
+    check_extension("--svg", args.svg.as_ref(), &["svg"])?;
+    let journal = args.output.as_deref().map(journal_path);
+    let mut inputs: Vec<NamedFile> = vec![("the table", &args.file)];
+    inputs.extend(journal.as_deref().map(|path| ("the journal", path)));
+    let outputs = [("--output", args.output.as_deref()), ("--svg", args.svg.as_deref())];
+    let outputs: Vec<NamedFile> =
+        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+    outputs::check(&inputs, &outputs)
+}
+
+fn plan(args: &Lag) -> LagPlan {
+    let mut estimate = args.estimation.plan(Effort::Quick);
+    estimate.order = args.blocks.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
+    LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied())
+}
+
+/// The columns of a request.
+struct Columns {
+    frame: Frame,
+    /// The positions of the x and the y of each profile.
+    pairs: Vec<(usize, usize)>,
+    time: Option<usize>,
+    group: Option<usize>,
+}
+
+impl Columns {
+    fn load(args: &Lag, reading: &Reading) -> Result<Self, Failure> {
+        let mut selectors = vec![(args.x.as_str(), Parameter::X), (args.y.as_str(), Parameter::Y)];
+        selectors.extend(args.time.as_deref().map(|name| (name, Parameter::Time)));
+        selectors.extend(args.group.as_deref().map(|name| (name, Parameter::Group)));
+        let LoadedFrame { frame, chosen } = load_frame(&args.file, &selectors, reading)?;
+        for text in &frame.notes {
+            note(&format!("note: {}", text.render(&FLAGS)));
+        }
+        let refused = |flag: &str, selector: &str, problem: &str| {
+            Err(Failure::Usage(format!("--{flag} {selector}: {problem}")))
+        };
+        let (mut time, mut group) = (None, None);
+        for ((selector, parameter), columns) in selectors.iter().zip(&chosen) {
+            match (parameter, &columns[..]) {
+                (Parameter::Time, [column]) => time = Some(*column),
+                (Parameter::Group, [column]) => group = Some(*column),
+                (Parameter::Time | Parameter::Group, _) => {
+                    return refused(parameter.name(), selector, "choose one column");
+                }
+                (_, []) => return refused(parameter.name(), selector, "no column of it varies"),
+                _ => (),
+            }
+        }
+        Ok(Columns { pairs: pairs(&chosen[0], &chosen[1]), frame, time, group })
+    }
+
+    fn timeline(&self) -> fdime::Result<Timeline> {
+        let [time, group] =
+            [self.time, self.group].map(|place| place.map(|place| &self.frame.columns[place]));
+        Timeline::new(self.frame.rows, time, group)
+    }
+
+    fn heading(&self, plan: &EstimatePlan) -> LagHeading {
+        LagHeading {
+            columns: self.frame.columns.iter().map(|column| column.name.clone()).collect(),
+            time: self.time,
+            group: self.group,
+            data: self.frame.fingerprint(),
+            plan: plan.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+/// Returns all pairs of an x and a y. A column is compared with itself only if there is no other
+/// pair.
+fn pairs(x: &[usize], y: &[usize]) -> Vec<(usize, usize)> {
+    let all = || x.iter().flat_map(|x| y.iter().map(|y| (*x, *y)));
+    let different: Vec<(usize, usize)> = all().filter(|(x, y)| x != y).collect();
+    if different.is_empty() { all().collect() } else { different }
+}
+
+struct Work<'a> {
+    columns: &'a Columns,
+    timeline: &'a Timeline,
+    plan: &'a LagPlan,
+    reading: Reading<'a>,
+}
+
+impl Work<'_> {
+    fn series(&self, x: usize, y: usize) -> LagSeries<'_> {
+        let [x, y]: [&Column; 2] = [x, y].map(|place| &self.columns.frame.columns[place]);
+        LagSeries { x, y, timeline: self.timeline }
+    }
+
+    /// Estimates the lags that the journal does not hold, and tests each pair. Returns all profiles
+    /// in order.
+    fn run(&self, journal: Option<LagJournal>, threads: usize) -> Result<Vec<LagProfile>, Failure> {
+        let (pairs, lags) = (&self.columns.pairs, &self.plan.lags);
+        let keys: Vec<(usize, usize, i64)> =
+            pairs.iter().flat_map(|&(x, y)| lags.iter().map(move |lag| (x, y, *lag))).collect();
+        note(&format!(
+            "{} of series, {}, {}",
+            counted(pairs.len(), "pair"),
+            counted(lags.len(), "lag"),
+            counted(self.timeline.rows(), "row")
+        ));
+        let job = |&key: &(usize, usize, i64), threads: usize, progress: &Interruptible| {
+            let ((x, y, lag), engine) = (key, CpuEngine::new(threads));
+            let (series, plan, reading) = (self.series(x, y), &self.plan.estimate, &self.reading);
+            let found = LagEstimate::new(&series, lag, plan, reading, &FLAGS, &engine, progress)?;
+            Ok(LagRecord { lag: key, found })
+        };
+        let records = unfinished::run(journal, &keys, "lag", threads, job)?;
+        let progress = Interruptible(interrupt_flag());
+        let tests = run_jobs(threads, pairs.len(), |index, _| {
+            let (x, y) = pairs[index];
+            LagTest::new(&self.series(x, y), self.plan, &progress)
+        });
+        let tests = tests.into_iter().collect::<fdime::Result<Vec<LagTest>>>()?;
+        let profiles = pairs.iter().zip(&tests).zip(records.chunks(lags.len()));
+        let mut profiles: Vec<LagProfile> = profiles
+            .map(|((&(x, y), test), records)| {
+                let lags = records.iter().map(|record| record.found.clone()).collect();
+                LagProfile::new(&self.series(x, y), lags, test)
+            })
+            .collect();
+        LagProfile::adjust(&mut profiles);
+        Ok(profiles)
+    }
+}
+
+/// Says so if no p-value can be small.
+fn note_on_few_shifts(report: &Report) {
+    const ALPHA: f64 = 0.05;
+    let smallest = report.results.first().map_or(0.0, |profile| profile.smallest_p);
+    if smallest > ALPHA {
+        note(&format!(
+            "note: with {} in so few rows, p-values adjusted over all lags are {smallest:.3} or \
+             more; use fewer lags, or more rows",
+            counted(report.plan.lags.len(), "lag")
+        ));
+    }
+}
+
+/// A line of a .csv file.
+#[derive(Serialize)]
+struct Row<'a> {
+    x: &'a str,
+    y: &'a str,
+    lag: i64,
+    mi_nats: Option<f64>,
+    ci_low: Option<f64>,
+    ci_high: Option<f64>,
+    p_value: Option<f64>,
+    p_adjusted: Option<f64>,
+    n_rows: usize,
+    reliability: Option<&'a str>,
+    problem: Option<&'a str>,
+}
+
+fn write_output(path: &Path, report: &Report) -> Outcome {
+    outputs::write_table(path, report, |table| {
+        for profile in report.results {
+            let [x, y] = [&profile.x, &profile.y].map(|name| spreadsheet_text(name));
+            for lag in &profile.lags {
+                table.serialize(Row {
+                    x: &x,
+                    y: &y,
+                    lag: lag.lag,
+                    mi_nats: lag.mi_nats,
+                    ci_low: lag.ci_low,
+                    ci_high: lag.ci_high,
+                    p_value: lag.p_value,
+                    p_adjusted: lag.p_adjusted,
+                    n_rows: lag.n_rows,
+                    reliability: lag.reliability.as_deref(),
+                    problem: lag.problem.as_deref(),
+                })?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn print_summary(report: &Report, args: &Lag) -> Outcome {
+    let lags = report.results.iter().flat_map(|profile| &profile.lags);
+    let problem = lags.clone().find_map(|lag| lag.problem.as_deref());
+    let failed = lags.clone().filter(|lag| lag.mi_nats.is_none()).count();
+    if let Some(problem) = problem.filter(|_| failed == lags.count()) {
+        return Err(Failure::Run(format!("no lag has an estimate: {problem}")));
+    }
+    match report.results {
+        [profile] => print_profile(profile, args.bits)?,
+        profiles => print_profiles(profiles, args.bits)?,
+    }
+    if failed > 0 {
+        let lags = counted(failed, "lag");
+        writeln!(std::io::stdout(), "{lags} without an estimate: {}", problem.unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// Returns the estimate of a lag and its interval, in bits or in nats.
+fn numbers(lag: &LagEstimate, bits: bool) -> (f64, String) {
+    let value = |value: Option<f64>| amount(Nats(value.unwrap_or(f64::NAN)), bits);
+    let interval = format!("{:.3} to {:.3}", value(lag.ci_low), value(lag.ci_high));
+    (value(lag.mi_nats), interval)
+}
+
+/// Prints one profile: the largest value, the test and all lags.
+fn print_profile(profile: &LagProfile, bits: bool) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    let unit = if bits { "bits" } else { "nats" };
+    if let Some(largest) = profile.largest() {
+        let (mi, interval) = numbers(largest, bits);
+        let (x, y) = (shortened(&profile.x, 20), shortened(&profile.y, 20));
+        writeln!(out, "I({x}; {y} {}) = {mi:.3} {unit}", later(largest.lag))?;
+        writeln!(out, "95% interval {interval}; the largest of {} lags", profile.lags.len())?;
+    }
+    let verdict = if profile.p_value <= 0.05 { "dependent" } else { "no dependence found" };
+    let p = format_p_value(profile.p_value);
+    writeln!(out, "{verdict}: p = {p} (adjusted over all lags)")?;
+    let band = amount(Nats(profile.band_nats), bits);
+    writeln!(
+        out,
+        "independent series stay below about {band:.3} {unit} at all lags in 95% of cases"
+    )?;
+    writeln!(out, "\n{:>6} {unit:>7} {:>15} {:>6} reliability", "lag", "95% interval", "p adj")?;
+    for lag in profile.lags.iter().filter(|lag| lag.mi_nats.is_some()) {
+        let (mi, interval) = numbers(lag, bits);
+        let p_adjusted = lag.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default();
+        let reliability = lag.reliability.as_deref().unwrap_or_default();
+        writeln!(out, "{:>6} {mi:7.3} {interval:>15} {p_adjusted:>6} {reliability}", lag.lag)?;
+    }
+    Ok(())
+}
+
+/// Returns when y is read, in words.
+fn later(lag: i64) -> String {
+    match lag {
+        0 => "at the same time".into(),
+        lag if lag > 0 => format!("{} later", counted(lag as usize, "step")),
+        lag => format!("{} earlier", counted(lag.unsigned_abs() as usize, "step")),
+    }
+}
+
+/// Prints the largest value of each of many profiles, strongest first.
+fn print_profiles(profiles: &[LagProfile], bits: bool) -> Outcome {
+    const MAX_SHOWN: usize = 20;
+    let mut found: Vec<(&LagProfile, &LagEstimate)> =
+        profiles.iter().filter_map(|profile| Some((profile, profile.largest()?))).collect();
+    found.sort_by(|(_, a), (_, b)| {
+        b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let is_dependent = |profile: &&LagProfile| profile.p_over_pairs.is_some_and(|p| p <= 0.05);
+    let dependent = profiles.iter().filter(is_dependent).count();
+    let mut out = std::io::stdout().lock();
+    let pairs = counted(profiles.len(), "pair");
+    writeln!(out, "{pairs}, {dependent} dependent at a false discovery rate of 5%")?;
+    let unit = if bits { "bits" } else { "nats" };
+    writeln!(
+        out,
+        "\n{:16} {:16} {:>6} {unit:>7} {:>15} {:>6} {:>6}",
+        "x", "y", "lag", "95% interval", "p", "p adj"
+    )?;
+    for (profile, largest) in found.iter().take(MAX_SHOWN) {
+        let (mi, interval) = numbers(largest, bits);
+        writeln!(
+            out,
+            "{:16} {:16} {:>6} {mi:7.3} {interval:>15} {:6.3} {:>6}",
+            shortened(&profile.x, 16),
+            shortened(&profile.y, 16),
+            largest.lag,
+            profile.p_value,
+            profile.p_over_pairs.map(|p| format!("{p:.3}")).unwrap_or_default()
+        )?;
+    }
+    if found.len() > MAX_SHOWN {
+        writeln!(out, "... and {} more; -o writes all", found.len() - MAX_SHOWN)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! Mutual information between two series at lags: a profile, and the journal of finished lags.
+
+use super::lag_test::LagTest;
+use super::matrix::PairEstimate;
+use super::method::Method;
+use super::plan::{Effort, EstimatePlan};
+use super::progress::{Progress, advance};
+use super::timeline::Timeline;
+use super::{RowOrder, benjamini_hochberg, estimate_recordings};
+use crate::data::{Column, Frame, PairTable, Reading, pairs_of};
+use crate::engine::Engine;
+use crate::error::{Error, Result, invalid, quote};
+use crate::journal::{Entry, Journal};
+use crate::message::{Message, Neutral, Parameter, Wording, counted};
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+
+/// Everything that determines a profile, except the data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LagPlan {
+    /// The lags in ascending order: x at step t is compared with y at step t + lag.
+    pub lags: Vec<i64>,
+    /// How each lag is estimated.
+    pub estimate: EstimatePlan,
+}
+
+impl LagPlan {
+    /// Returns the plan for these lags, sorted and each once. Rows are a series whose gap is computed
+    /// from its autocorrelation time.
+    pub fn new(lags: impl IntoIterator<Item = i64>, method: Method, effort: Effort) -> Self {
+        let order = RowOrder::AutomaticSeries;
+        let estimate = EstimatePlan { order, ..EstimatePlan::new(method, effort) };
+        LagPlan { lags: Vec::new(), estimate }.with_lags(lags)
+    }
+
+    /// Returns the plan with these lags, sorted and each once.
+    pub fn with_lags(mut self, lags: impl IntoIterator<Item = i64>) -> Self {
+        self.lags = lags.into_iter().collect();
+        self.lags.sort_unstable();
+        self.lags.dedup();
+        self
+    }
+
+    /// Checks that the plan can be run on these series.
+    ///
+    /// # Errors
+    /// The first invalid setting, or a column that is constant.
+    pub fn check(&self, series: &LagSeries) -> Result<()> {
+        if self.lags.is_empty() {
+            return Err(invalid(Parameter::Lags, "[]", "at least one lag"));
+        }
+        if self.lags.windows(2).any(|pair| pair[0] >= pair[1]) {
+            let problem = "the lags of the plan are not in ascending order".into();
+            return Err(Error::Plan { problem });
+        }
+        let rows = series.timeline.rows();
+        for column in [series.x, series.y] {
+            if column.len() != rows {
+                let (name, count) = (quote(&column.name), column.len());
+                let problem = format!("column {name} has {count} rows, but the timeline {rows}");
+                return Err(Error::Columns { problem });
+            }
+            if column.is_constant() {
+                let name = quote(&column.name);
+                let problem = format!("column {name} has the same value in every row");
+                return Err(Error::Columns { problem });
+            }
+        }
+        self.check_lengths(series.timeline)?;
+        self.estimate.check(rows)
+    }
+
+    /// Checks that every recording is more than twice as long as the lags, so that most of its rows
+    /// are compared at every lag.
+    fn check_lengths(&self, timeline: &Timeline) -> Result<()> {
+        let largest = self.lags.iter().copied().max_by_key(|lag| lag.unsigned_abs()).unwrap_or(0);
+        let Some(shortest) = timeline.shortest() else {
+            return Err(Error::Columns { problem: "no row has a time and a recording".into() });
+        };
+        let steps = shortest.steps.len();
+        let most = steps.saturating_sub(1) / 2;
+        if largest.unsigned_abs() <= most as u64 {
+            return Ok(());
+        }
+        let steps = counted(steps, "row");
+        let expected = match &shortest.name {
+            None => format!("the series has {steps}; a lag is at most {most}, half of that").into(),
+            Some(name) => Message::from(format!(
+                "recording {} has {steps}, and a lag is at most half of that, {most}; use smaller \
+                 lags, or leave out short recordings of ",
+                quote(name)
+            ))
+            .parameter(Parameter::Group),
+        };
+        Err(invalid(Parameter::Lags, largest, expected))
+    }
+}
+
+/// Two series and the places of their rows in time. Values may be missing.
+#[derive(Clone, Copy)]
+pub struct LagSeries<'a> {
+    /// The series that is compared at step t.
+    pub x: &'a Column,
+    /// The series that is compared at step t + lag.
+    pub y: &'a Column,
+    /// The places of the rows.
+    pub timeline: &'a Timeline,
+}
+
+impl LagSeries<'_> {
+    /// Returns the rows of x and of y that are a lag apart within a recording and both have values,
+    /// with the first position of each recording but the first.
+    fn aligned(&self, lag: i64) -> ([Vec<usize>; 2], Vec<usize>) {
+        let (mut x_rows, mut y_rows, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        for recording in &self.timeline.recordings {
+            if !x_rows.is_empty() && starts.last() != Some(&x_rows.len()) {
+                starts.push(x_rows.len());
+            }
+            for (step, x_row) in recording.steps.iter().enumerate() {
+                let other = usize::try_from(step as i64 + lag).ok();
+                let y_row = other.and_then(|other| recording.steps.get(other).copied().flatten());
+                if let (Some(x_row), Some(y_row)) = (*x_row, y_row)
+                    && !self.x.is_missing(x_row)
+                    && !self.y.is_missing(y_row)
+                {
+                    x_rows.push(x_row);
+                    y_rows.push(y_row);
+                }
+            }
+        }
+        if starts.last() == Some(&x_rows.len()) {
+            starts.pop();
+        }
+        ([x_rows, y_rows], starts)
+    }
+}
+
+/// The estimate at one lag.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LagEstimate {
+    /// The lag: positive if y is later than x.
+    pub lag: i64,
+    /// The estimate; `None` if there is a problem.
+    pub mi_nats: Option<f64>,
+    /// The lower end of its interval.
+    pub ci_low: Option<f64>,
+    /// The upper end of its interval.
+    pub ci_high: Option<f64>,
+    /// The p-value of the estimate's own test of independence, for this lag alone; `None` if there
+    /// are several recordings, between which that test would shift rows.
+    pub p_value: Option<f64>,
+    /// The p-value adjusted for the number of lags, once the profile is complete: see [`LagTest`].
+    #[serde(default)]
+    pub p_adjusted: Option<f64>,
+    /// The number of pairs of rows in which both have values.
+    pub n_rows: usize,
+    /// The reliability according to the verdict.
+    pub reliability: Option<String>,
+    /// Why there is no estimate.
+    pub problem: Option<String>,
+}
+
+impl LagEstimate {
+    /// Estimates one lag. A problem with the lag is part of the result, because it must not end the
+    /// estimates of other lags; it names parameters in the words of `wording`. The only error is an
+    /// interruption.
+    pub fn new(
+        series: &LagSeries,
+        lag: i64,
+        plan: &EstimatePlan,
+        reading: &Reading,
+        wording: &dyn Wording,
+        engine: &dyn Engine,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let ([x_rows, y_rows], starts) = series.aligned(lag);
+        let columns = vec![series.x.at(&x_rows), series.y.at(&y_rows)];
+        let frame = Frame { columns, rows: x_rows.len(), notes: Vec::new() };
+        let run = |table: &PairTable| {
+            let plan = plan.for_data(&table.x, &table.y);
+            estimate_recordings(&table.x, &table.y, &starts, &plan, engine, progress)
+        };
+        let names = [series.x, series.y].map(|column| column.name.as_str());
+        let table = pairs_of(&frame, &[0], &[1], reading);
+        let found = PairEstimate::of_table(names, table, wording, run)?;
+        Ok(LagEstimate {
+            lag,
+            mi_nats: found.mi_nats,
+            ci_low: found.ci_low,
+            ci_high: found.ci_high,
+            p_value: found.p_value.filter(|_| starts.is_empty()),
+            p_adjusted: None,
+            n_rows: x_rows.len(),
+            reliability: found.reliability,
+            problem: found.problem,
+        })
+    }
+}
+
+/// The mutual information between two series at all lags of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LagProfile {
+    /// The name of the first series.
+    pub x: String,
+    /// The name of the second series.
+    pub y: String,
+    /// The lag with the largest estimate; `None` if no lag has one.
+    pub largest_at: Option<i64>,
+    /// The p-value of the test of independence at all lags: the smallest adjusted one.
+    pub p_value: f64,
+    /// This p-value adjusted for the number of profiles, once all are known.
+    #[serde(default)]
+    pub p_over_pairs: Option<f64>,
+    /// The band of the test: see [`LagTest::band_nats`].
+    pub band_nats: f64,
+    /// The smallest adjusted p-value that is possible: see [`LagTest::smallest_p`].
+    pub smallest_p: f64,
+    /// The estimates, in the order of the plan.
+    pub lags: Vec<LagEstimate>,
+}
+
+impl LagProfile {
+    /// Returns the profile of the estimates of all lags of a plan, with the test's p-values.
+    pub fn new(series: &LagSeries, mut lags: Vec<LagEstimate>, test: &LagTest) -> Self {
+        for (lag, p_adjusted) in lags.iter_mut().zip(&test.p_adjusted) {
+            lag.p_adjusted = Some(*p_adjusted);
+        }
+        let mut profile = LagProfile {
+            x: series.x.name.clone(),
+            y: series.y.name.clone(),
+            largest_at: None,
+            p_value: test.p_adjusted.iter().copied().fold(1.0, f64::min),
+            p_over_pairs: None,
+            band_nats: test.band_nats,
+            smallest_p: test.smallest_p,
+            lags,
+        };
+        profile.largest_at = profile.largest().map(|lag| lag.lag);
+        profile
+    }
+
+    /// Returns the lag with the largest estimate; `None` if no lag has one. Of equal ones it is the
+    /// first with the smallest adjusted p-value.
+    pub fn largest(&self) -> Option<&LagEstimate> {
+        let found = self.lags.iter().filter(|lag| lag.mi_nats.is_some());
+        found.min_by(|a, b| {
+            let by_estimate = b.mi_nats.partial_cmp(&a.mi_nats);
+            let by_p_value = a.p_adjusted.partial_cmp(&b.p_adjusted);
+            by_estimate
+                .into_iter()
+                .chain(by_p_value)
+                .fold(std::cmp::Ordering::Equal, |a, b| a.then(b))
+        })
+    }
+
+    /// Adjusts the p-values of all profiles for their number (Benjamini-Hochberg).
+    pub fn adjust(profiles: &mut [LagProfile]) {
+        let p_values: Vec<Option<f64>> =
+            profiles.iter().map(|profile| Some(profile.p_value)).collect();
+        for (profile, adjusted) in profiles.iter_mut().zip(benjamini_hochberg(&p_values)) {
+            profile.p_over_pairs = adjusted;
+        }
+    }
+}
+
+/// Estimates the mutual information between x at step t and y at step t + lag for all lags of a plan,
+/// with a test over all lags. Progress is in lags.
+///
+/// ```
+/// use fdime::CpuEngine;
+/// use fdime::data::{Column, Values};
+/// use fdime::estimate::*;
+///
+/// let column = |name: &str, values: Vec<f64>| Column {
+///     name: name.into(),
+///     values: Values::Continuous(values),
+/// };
+/// let noise = |k: i32| ((f64::from(k) * 12.9898).sin() * 43758.5453).fract();
+/// let x = column("x", (0..400).map(noise).collect());
+/// let y = column("y", (0..400).map(|k| noise(k - 3) + 0.3 * noise(k + 9999)).collect());
+/// let timeline = Timeline::new(400, None, None)?;
+/// let series = LagSeries { x: &x, y: &y, timeline: &timeline };
+/// let plan = LagPlan::new(-5..=5, Method::GaussianCopula, Effort::Quick);
+/// let profile = lagged_information(&series, &plan, &CpuEngine::new(0), &NoProgress)?;
+/// assert_eq!(profile.largest_at, Some(3));
+/// assert!(profile.p_value < 0.05);
+/// # Ok::<(), fdime::Error>(())
+/// ```
+///
+/// # Errors
+/// As for [`LagPlan::check`], and if `progress` ends it.
+pub fn lagged_information(
+    series: &LagSeries,
+    plan: &LagPlan,
+    engine: &dyn Engine,
+    progress: &dyn Progress,
+) -> Result<LagProfile> {
+    plan.check(series)?;
+    progress.begin(plan.lags.len() as u64);
+    let (reading, part) = (Reading::default(), Part(progress));
+    let mut lags = Vec::with_capacity(plan.lags.len());
+    for &lag in &plan.lags {
+        let estimate = &plan.estimate;
+        lags.push(LagEstimate::new(series, lag, estimate, &reading, &Neutral, engine, &part)?);
+        advance(progress, 1)?;
+    }
+    let test = LagTest::new(series, plan, &part)?;
+    Ok(LagProfile::new(series, lags, &test))
+}
+
+/// A part of a larger work, which may end it and does not report its own progress.
+struct Part<'a>(&'a dyn Progress);
+
+impl Progress for Part<'_> {
+    fn begin(&self, _total: u64) {}
+
+    fn advance(&self, _units: u64) -> ControlFlow<()> {
+        self.0.advance(0)
+    }
+}
+
+/// A finished lag, identified by the positions of its two columns and the lag.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LagRecord {
+    /// The positions of x and y, and the lag.
+    pub lag: (usize, usize, i64),
+    /// The estimate.
+    pub found: LagEstimate,
+}
+
+impl Entry for LagRecord {
+    type Key = (usize, usize, i64);
+    const LINE_START: &'static str = "{\"lag\":";
+
+    fn key(&self) -> &(usize, usize, i64) {
+        &self.lag
+    }
+}
+
+/// The lags that are finished, behind a [`LagHeading`].
+pub type LagJournal = Journal<LagRecord>;
+
+/// Everything that determines the numbers of profiles. Only the same request continues a journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LagHeading {
+    /// The names of the columns: those of the series, then those of times and of recordings.
+    pub columns: Vec<String>,
+    /// The position of the column of times.
+    pub time: Option<usize>,
+    /// The position of the column of recordings.
+    pub group: Option<usize>,
+    /// The fingerprint of the columns: see [`Frame::fingerprint`].
+    pub data: String,
+    /// How each lag is estimated. The lags are not part of it, so that a request for more of them
+    /// continues the journal.
+    pub plan: EstimatePlan,
+    /// The version of this library.
+    pub version: String,
+}
