@@ -25,7 +25,7 @@ pub fn channel_capacity<'py>(
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let start = Instant::now();
     let roles = ["input", "output"];
-    let table = pair_table(&input.get().frame, &output.get().frame, &options, roles)?;
+    let table = pair_table(&input.get().frame, &output.get().frame, None, &options, roles)?;
     let plan = call_library(|| Ok(plan.for_data(&table.x, &table.y)))?;
     let capacity = run_in_background(py, callback, |progress| {
         library_capacity(&table.x, &table.y, &plan, &CpuEngine::new(threads), progress)

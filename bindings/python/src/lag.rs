@@ -1,7 +1,7 @@
 //! Lags of series, and the journal of those that are finished.
 
 use crate::background::run_in_background;
-use crate::estimate::{ReadingOptions, side_by_side};
+use crate::estimate::{ReadingOptions, X_AND_Y, side_by_side};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use crate::matrix::SharedJournal;
 use crate::table::Table;
@@ -34,7 +34,7 @@ struct Series {
 
 impl SeriesTables<'_> {
     fn read(&self) -> PyResult<Series> {
-        let frame = side_by_side(&self.x.get().frame, &self.y.get().frame)?;
+        let frame = side_by_side(&self.x.get().frame, &self.y.get().frame, X_AND_Y)?;
         let timeline = call_library(|| {
             let [time, group] = [&self.time, &self.group]
                 .map(|table| table.as_ref().and_then(|table| table.get().frame.columns.first()));

@@ -940,6 +940,7 @@ mod tests {
             let evidence = Evidence {
                 x,
                 y: &[],
+                given: None,
                 rows,
                 mi: 0.5,
                 largest_term: 0.5,

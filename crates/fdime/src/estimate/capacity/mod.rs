@@ -111,7 +111,7 @@ pub fn channel_capacity(
     let x = std::slice::from_ref(&input.column);
     let plan = &plan.for_data(x, output);
     let estimate = estimate(x, output, plan, engine, progress)?;
-    let table = Table { x, y: output, rows: x[0].len() };
+    let table = Table { x, y: output, rows: x[0].len(), starts: &[] };
     let rows = HeldOut::new(table, &input, plan, &estimate, engine, progress)?;
     let channel = rows.channel();
     let optimum = channel.blahut_arimoto(uniform(input.counts.len()), TOLERANCE);
