@@ -49,16 +49,6 @@ impl Outputs {
         Outputs { levels, likelihoods: log_likelihoods }
     }
 
-    /// Returns the number of outputs.
-    pub fn len(&self) -> usize {
-        self.likelihoods.len() / self.levels
-    }
-
-    /// Returns whether there are no outputs.
-    pub fn is_empty(&self) -> bool {
-        self.likelihoods.is_empty()
-    }
-
     fn of(&self, output: u32) -> &[f64] {
         &self.likelihoods[output as usize * self.levels..][..self.levels]
     }

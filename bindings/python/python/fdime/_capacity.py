@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +16,14 @@ from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_n
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
-from ._result import Verdict, wrapped
+from ._result import Summarised, Verdict, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class ChannelCapacity:
+@dataclass(frozen=True, eq=False, repr=False)
+class ChannelCapacity(Summarised):
     """The capacity of a channel in nats, with its uncertainty and reliability.
 
     ``print`` shows the summary of the command line.
@@ -42,17 +42,17 @@ class ChannelCapacity:
     #: The names of the levels of the input, numbers in ascending order.
     levels: tuple[str, ...]
     #: The number of rows of each level.
-    level_rows: NDArray[np.int64] = field(repr=False)
+    level_rows: NDArray[np.int64]
     #: The share of the rows of each level.
-    observed: NDArray[np.float64] = field(repr=False)
+    observed: NDArray[np.float64]
     #: The input distribution that reaches the capacity.
-    optimal: NDArray[np.float64] = field(repr=False)
+    optimal: NDArray[np.float64]
     #: The divergence in nats between the outputs of each level and those of all levels with optimal
     #: shares: the capacity for levels in use, and no more for others.
-    divergence: NDArray[np.float64] = field(repr=False)
+    divergence: NDArray[np.float64]
     #: For all pairs of levels the information in bits about a fair choice between the two: 0 if they
     #: cannot be told apart, 1 if they always can.
-    discriminability: NDArray[np.float64] = field(repr=False)
+    discriminability: NDArray[np.float64]
     #: The reliability, with reasons.
     verdict: Verdict
     #: The number of rows used.
@@ -68,11 +68,11 @@ class ChannelCapacity:
     #: Remarks on how the data were read, such as columns that were left out.
     notes: tuple[str, ...]
     #: The settings; ``channel_capacity(input, output, plan=...)`` repeats the estimate.
-    plan: dict[str, Any] = field(repr=False)
+    plan: dict[str, Any]
     #: The duration in seconds.
     seconds: float
-    _json: str = field(repr=False)
-    _summaries: tuple[str, str] = field(repr=False)
+    _json: str
+    _summaries: tuple[str, str]
 
     @classmethod
     def _from_native(cls, answer: dict[str, Any]) -> ChannelCapacity:
@@ -111,20 +111,6 @@ class ChannelCapacity:
     def bits(self) -> float:
         """The capacity in bits."""
         return self.capacity / math.log(2.0)
-
-    def summary(self, *, bits: bool = False) -> str:
-        """Return the summary of the command line, in nats or in bits."""
-        return self._summaries[bits]
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    __repr__ = __str__
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, the same as ``fdime capacity --json``."""
-        record: dict[str, Any] = json.loads(self._json)
-        return record
 
     def plot(self, figure: Figure | None = None) -> Figure:
         """Plot the input distribution and the discriminability of levels with matplotlib."""

@@ -219,8 +219,29 @@ class Critics:
         return f"Critics(x={', '.join(self.x[:4])}; y={', '.join(self.y[:4])})"
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
+class Summarised:
+    """A result that prints as the command line does."""
+
+    _json: str
+    _summaries: tuple[str, str]
+
+    def summary(self, *, bits: bool = False) -> str:
+        """Return the summary of the command line, in nats or in bits."""
+        return self._summaries[bits]
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, the same as ``--json`` on the command line."""
+        record: dict[str, Any] = json.loads(self._json)
+        return record
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Summarised):
     """An estimate of mutual information in nats, with its uncertainty and reliability.
 
     ``print`` shows the summary of the command line; notebooks show a card.
@@ -273,8 +294,8 @@ class Estimate:
     #: The critics of the estimate without a chain, for :meth:`score_samples`; None for ``ksg``,
     #: for counts and for conditional estimates.
     critics: Critics | None = field(repr=False)
-    _json: str = field(repr=False)
-    _summaries: tuple[str, str] = field(repr=False)
+    _json: str
+    _summaries: tuple[str, str]
 
     @classmethod
     def _from_native(cls, answer: dict[str, Any]) -> Estimate:
@@ -311,20 +332,6 @@ class Estimate:
     def bits(self) -> float:
         """The estimate in bits."""
         return self.mi / math.log(2.0)
-
-    def summary(self, *, bits: bool = False) -> str:
-        """Return the summary of the command line, in nats or in bits."""
-        return self._summaries[bits]
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    __repr__ = __str__
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, the same as ``fdime estimate --json``."""
-        record: dict[str, Any] = json.loads(self._json)
-        return record
 
     def score_samples(
         self, x: Any, y: Any, *, missing: str = "drop", threads: int = 0

@@ -1,5 +1,4 @@
-use super::amount;
-use super::{print_json, write_pointwise};
+use super::{amount, print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;

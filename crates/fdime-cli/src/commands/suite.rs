@@ -1,5 +1,4 @@
-use super::amount;
-use super::{Watch, print_json};
+use super::{Watch, amount, print_json};
 use crate::args::Suite;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
