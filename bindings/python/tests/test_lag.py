@@ -152,7 +152,7 @@ def test_plots_and_tables(series):
     pandas = pytest.importorskip("pandas")
     x, y, _ = series
     profiles = fdime.lagged_information_pairs(np.column_stack([x, y]), y**3, **COPULA)
-    assert len(profiles.plot().axes) == 2 and len(profiles[0].plot().axes) == 1
+    assert len(profiles.plot().axes) == 4 and len(profiles[0].plot().axes) == 2
     table = profiles.to_pandas()
     assert isinstance(table, pandas.DataFrame) and len(table) == 10
     assert list(table.columns[:4]) == ["x", "y", "lag", "mi_nats"]

@@ -43,11 +43,10 @@ fn lags(profile: &Value, key: &str) -> Vec<Value> {
 #[test]
 fn the_example_finds_a_lag_without_correlation() {
     let file = shipped("series.csv");
-    let request = format!("lag {file} --x news --y change --time hour --lags 6..8");
-    let report = json(&format!("{request} --json"));
-    let profile = &report["results"][0];
-    assert_eq!(profile["largest_at"], 7);
-    assert!(profile["p_value"].as_f64().unwrap() <= 0.05, "{profile}");
+    let request = format!("lag {file} --x news --y change --time hour --lags=-10..10");
+    let shown = stdout(&format!("{request} --estimator ksg"));
+    let page = include_str!("../../../docs/LAG.md");
+    assert!(page.contains(shown.split("\n\n").next().unwrap()), "{shown}");
     let linear = json(&format!("{request} {COPULA} --json"));
     for mi in lags(&linear["results"][0], "mi_nats") {
         assert!(mi.as_f64().unwrap() < 0.005, "{mi}: no correlation");
@@ -155,10 +154,11 @@ fn files_and_tables_have_every_lag() {
     assert!(shown.starts_with("I(x; y 3 steps later) = "), "{shown}");
     assert!(shown.contains("\ndependent: p = ") && shown.lines().all(|line| line.len() <= 80));
     let table = std::fs::read_to_string(&csv).unwrap();
-    let heading = "x,y,lag,mi_nats,ci_low,ci_high,p_value,p_adjusted,n_rows,reliability,problem";
+    let heading = "x,y,lag,mi_nats,ci_low,ci_high,p_value,p_adjusted,statistic_nats,n_rows,\
+                   reliability,problem";
     assert_eq!(table.lines().next(), Some(heading));
     assert_eq!(table.lines().filter(|line| line.starts_with("x,y,")).count(), 4);
-    assert_eq!(std::fs::read_to_string(&svg).unwrap().matches("<circle").count(), 3);
+    assert_eq!(std::fs::read_to_string(&svg).unwrap().matches("<circle").count(), 6);
     stdout(&format!("{request} -o {}", json.display()));
     let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(report["plan"]["lags"], serde_json::json!([2, 3, 4]));

@@ -43,14 +43,16 @@ class LagProfile:
     p_value: float
     #: The smallest p-value that is possible for this number of lags and rows.
     smallest_p: float
-    #: The value that independent series exceed at any lag in 5% of cases, approximately.
+    #: The statistic of the test at each lag, about the mutual information if that is small.
+    statistic: NDArray[np.float64] = field(repr=False)
+    #: The value below which the statistics of 95% of independent series stay at all lags.
     band: float
     #: The lag with the largest estimate; None if no lag has one.
     largest_at: int | None
     #: The p-value adjusted for the number of pairs; None for a single pair.
     p_over_pairs: float | None
     #: One dictionary for each lag, with ``lag, mi_nats, ci_low, ci_high, p_value, p_adjusted,
-    #: n_rows, reliability, problem``.
+    #: statistic_nats, n_rows, reliability, problem``.
     estimates: list[dict[str, Any]] = field(repr=False)
 
     @classmethod
@@ -69,6 +71,7 @@ class LagProfile:
             p_adjusted=values("p_adjusted"),
             p_value=record["p_value"],
             smallest_p=record["smallest_p"],
+            statistic=values("statistic_nats"),
             band=record["band_nats"],
             largest_at=record["largest_at"],
             p_over_pairs=record["p_over_pairs"],

@@ -133,26 +133,24 @@ def plot_capacity(result: ChannelCapacity, figure: Figure | None) -> Figure:
 
 
 def plot_lags(profiles: list[LagProfile], figure: Figure | None) -> Figure:
-    columns = min(len(profiles), 3)
-    rows = -(-len(profiles) // columns)
-    size = (7.0, 3.2) if len(profiles) == 1 else (4.0 * columns, 2.8 * rows)
-    figure = _new_figure(figure, size)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for panel, profile in zip(panels, profiles):
+    """Draw the estimates of each profile, and the statistics of its test beside them."""
+    figure = _new_figure(figure, (9.0, 2.8 * len(profiles)))
+    rows = figure.subplots(len(profiles), 2, squeeze=False)
+    for (panel, test), profile in zip(rows, profiles):
         found = profile.p_adjusted <= 0.05
         groups = ((~found, _SOFT, "adjusted p > .05"), (found, _BAR, "adjusted p ≤ .05"))
         for shown, colour, label in groups:
             low, high = profile.interval[shown].T
             panel.vlines(profile.lags[shown], low, high, color=colour, alpha=0.5, lw=2.0)
             panel.plot(profile.lags[shown], profile.mi[shown], "o", ms=4, color=colour, label=label)
-        panel.axhline(profile.band, color=_MARK, ls="--", lw=1.2, label="95% if independent")
-        title = f"{profile.x} and later {profile.y}"
-        panel.set(title=title, xlabel="lag (y is later if positive)", ylabel="nats")
-        panel.set_ylim(bottom=0.0)
-        _hide_frame(panel)
-    panels[0].legend(frameon=False)
-    for panel in panels[len(profiles) :]:
-        panel.set_visible(False)
+            test.plot(profile.lags[shown], profile.statistic[shown], "o", ms=4, color=colour)
+        test.axhline(profile.band, color=_MARK, ls="--", lw=1.2, label="95% if independent")
+        panel.set(title=f"{profile.x} and later {profile.y}", ylabel="nats, 95% interval")
+        test.set(title=f"test over all lags, p = {profile.p_value:.3g}", ylabel="statistic (nats)")
+        for axes in (panel, test):
+            axes.set_xlabel("lag (y is later if positive)")
+            axes.set_ylim(bottom=0.0)
+            _finish(axes)
     return figure
 
 

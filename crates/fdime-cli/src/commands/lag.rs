@@ -225,6 +225,7 @@ struct Row<'a> {
     ci_high: Option<f64>,
     p_value: Option<f64>,
     p_adjusted: Option<f64>,
+    statistic_nats: Option<f64>,
     n_rows: usize,
     reliability: Option<&'a str>,
     problem: Option<&'a str>,
@@ -244,6 +245,7 @@ fn write_output(path: &Path, report: &Report) -> Outcome {
                     ci_high: lag.ci_high,
                     p_value: lag.p_value,
                     p_adjusted: lag.p_adjusted,
+                    statistic_nats: lag.statistic_nats,
                     n_rows: lag.n_rows,
                     reliability: lag.reliability.as_deref(),
                     problem: lag.problem.as_deref(),
@@ -287,15 +289,21 @@ fn print_profile(profile: &LagProfile, bits: bool) -> Outcome {
         let (mi, interval) = numbers(largest, bits);
         let (x, y) = (shortened(&profile.x, 20), shortened(&profile.y, 20));
         writeln!(out, "I({x}; {y} {}) = {mi:.3} {unit}", later(largest.lag))?;
-        writeln!(out, "95% interval {interval}; the largest of {} lags", profile.lags.len())?;
+        writeln!(
+            out,
+            "95% interval {interval}; the largest of {}",
+            counted(profile.lags.len(), "lag")
+        )?;
     }
     let verdict = if profile.p_value <= 0.05 { "dependent" } else { "no dependence found" };
     let p = format_p_value(profile.p_value);
     writeln!(out, "{verdict}: p = {p} (adjusted over all lags)")?;
-    let band = amount(Nats(profile.band_nats), bits);
+    let statistics = profile.lags.iter().filter_map(|lag| lag.statistic_nats);
+    let [highest, band] =
+        [statistics.fold(0.0, f64::max), profile.band_nats].map(|value| amount(Nats(value), bits));
     writeln!(
         out,
-        "independent series stay below about {band:.3} {unit} at all lags in 95% of cases"
+        "test statistic: {highest:.4} {unit} at most; independent series: below {band:.4} in 95%"
     )?;
     writeln!(out, "\n{:>6} {unit:>7} {:>15} {:>6} reliability", "lag", "95% interval", "p adj")?;
     for lag in profile.lags.iter().filter(|lag| lag.mi_nats.is_some()) {

@@ -1,7 +1,7 @@
-//! The figure of profiles over lags: a panel for each pair of series.
+//! The figure of profiles over lags: for each pair of series a panel of estimates and one of the test.
 
 use crate::plot::marks::{Dot, Line, Points, Rule};
-use crate::plot::{Axis, COLUMNS, Dash, Figure, Ink, Key, Panel, Stroke, finite_range, shortened};
+use crate::plot::{Axis, Dash, Figure, Ink, Key, Panel, Stroke, finite_range, shortened};
 use fdime::estimate::{LagEstimate, LagProfile};
 
 const BAND: Stroke = Stroke { ink: Ink::Limit, dash: Dash::Dashed };
@@ -19,45 +19,72 @@ pub fn render(profiles: &[LagProfile]) -> String {
         }
         _ => "Mutual information between x and later y".into(),
     };
-    let panel_title = |profile: &LagProfile| match profiles {
-        [_] => String::new(),
-        _ => format!("{}, {}", shortened(&profile.x, 20), shortened(&profile.y, 20)),
-    };
+    let is_single = profiles.len() == 1;
+    let panels = profiles.iter().flat_map(|profile| {
+        let [x, y] = [&profile.x, &profile.y].map(|name| shortened(name, 20));
+        let title = if is_single { String::new() } else { format!("{x}, {y}") };
+        [estimates(profile, title), statistics(profile)]
+    });
     Figure {
         title,
         legend: vec![
-            Key::new(Stroke::solid(FOUND), "adjusted p ≤ .05, with 95% interval"),
+            Key::new(Stroke::solid(FOUND), "adjusted p ≤ .05"),
             Key::new(Stroke::solid(OTHER), "adjusted p > .05"),
-            Key::new(BAND, "95% of independent series are below, at all lags"),
+            Key::new(BAND, "95% of independent series stay below, at all lags"),
         ],
-        panel_size: if profiles.len() == 1 { (760.0, 320.0) } else { (380.0, 250.0) },
-        columns: COLUMNS,
-        panels: profiles.iter().map(|profile| panel(profile, panel_title(profile))).collect(),
+        panel_size: if is_single { (760.0, 250.0) } else { (430.0, 230.0) },
+        columns: if is_single { 1 } else { 2 },
+        panels: panels.collect(),
     }
     .to_svg()
 }
 
-fn panel(profile: &LagProfile, title: String) -> Panel {
-    let lags = || profile.lags.iter().map(|lag| lag.lag as f64);
-    let (first, last) = finite_range(lags());
-    let highest = profile.lags.iter().filter_map(|lag| lag.ci_high).fold(0.0, f64::max);
-    let top = 1.06 * highest.max(profile.band_nats).max(0.01);
-    let x = Axis::linear("lag (y is later if positive)", (first - 0.5, last + 0.5));
-    let mut panel = Panel::new(title, x, Axis::linear("nats", (0.0, top)));
-    panel.add(None, Rule::horizontal(BAND, profile.band_nats));
-    let is_found = |lag: &LagEstimate| lag.p_adjusted.is_some_and(|p| p <= 0.05);
-    for (ink, found) in [(OTHER, false), (FOUND, true)] {
-        let shown = || profile.lags.iter().filter(move |lag| is_found(lag) == found);
-        let interval = |lag: &LagEstimate| {
+/// Returns the panel of the estimates with their intervals.
+fn estimates(profile: &LagProfile, title: String) -> Panel {
+    let highest = profile.lags.iter().filter_map(|lag| lag.ci_high).fold(0.01, f64::max);
+    let y = Axis::linear("nats, 95% interval", (0.0, 1.06 * highest));
+    let mut panel = Panel::new(title, lag_axis(profile), y);
+    for (ink, lags) in by_test(profile) {
+        let interval = |lag: &&LagEstimate| {
             let ends = [lag.ci_low, lag.ci_high].map(|end| end.unwrap_or(f64::NAN));
             let at = lag.lag as f64;
             [(at, ends[0]), (at, ends[1]), (f64::NAN, f64::NAN)]
         };
-        let points = shown().flat_map(interval).collect();
+        let points = lags.iter().flat_map(interval).collect();
         panel.add(None, Line { stroke: Stroke { ink, dash: Dash::Pale }, points });
-        panel.add(None, Points { radius: 3.2, ink, dots: shown().map(dot).collect() });
+        let dots = lags.into_iter().map(dot).collect();
+        panel.add(None, Points { radius: 3.2, ink, dots });
     }
     panel
+}
+
+/// Returns the panel of the test's statistic with its band. It has an axis of its own, because the
+/// statistic sees less than critics do.
+fn statistics(profile: &LagProfile) -> Panel {
+    let values = profile.lags.iter().filter_map(|lag| lag.statistic_nats);
+    let highest = values.fold(profile.band_nats, f64::max).max(1e-6);
+    let y = Axis::linear("test statistic (nats)", (0.0, 1.06 * highest));
+    let mut panel = Panel::new("", lag_axis(profile), y);
+    panel.add(None, Rule::horizontal(BAND, profile.band_nats));
+    for (ink, lags) in by_test(profile) {
+        let dots = lags
+            .into_iter()
+            .map(|lag| Dot::new(lag.lag as f64, lag.statistic_nats.unwrap_or(f64::NAN)));
+        panel.add(None, Points { radius: 3.2, ink, dots: dots.collect() });
+    }
+    panel
+}
+
+fn lag_axis(profile: &LagProfile) -> Axis {
+    let (first, last) = finite_range(profile.lags.iter().map(|lag| lag.lag as f64));
+    Axis::linear("lag (y is later if positive)", (first - 0.5, last + 0.5))
+}
+
+/// Returns lags with a large and with a small adjusted p-value, and their colours.
+fn by_test(profile: &LagProfile) -> [(Ink, Vec<&LagEstimate>); 2] {
+    let is_found = |lag: &&LagEstimate| lag.p_adjusted.is_some_and(|p| p <= 0.05);
+    let (found, other) = profile.lags.iter().partition(is_found);
+    [(OTHER, other), (FOUND, found)]
 }
 
 fn dot(lag: &LagEstimate) -> Dot {
@@ -80,6 +107,7 @@ mod tests {
             ci_high: mi.map(|mi| 2.0 * mi),
             p_value: None,
             p_adjusted: Some(if *mi > Some(0.1) { 0.01 } else { 0.7 }),
+            statistic_nats: *mi,
             n_rows: 100,
             reliability: None,
             problem: mi.is_none().then(|| "no rows".into()),
@@ -100,10 +128,10 @@ mod tests {
     fn lags_are_drawn_by_their_p_values_and_problems_are_left_out() {
         let profile = profile(&[Some(0.01), Some(0.3), None]);
         let svg = render(std::slice::from_ref(&profile));
-        assert_eq!(svg.matches("<circle").count(), 2);
+        assert_eq!(svg.matches("<circle").count(), 4);
         assert!(svg.contains("lag 1: 0.300 (0.150 to 0.600) nats, adjusted p 0.010"));
         assert!(svg.contains("between a &lt; b and later c") && !svg.contains("NaN"));
-        assert_eq!(render(&[profile.clone(), profile]).matches("<circle").count(), 4);
+        assert_eq!(render(&[profile.clone(), profile]).matches("<circle").count(), 8);
     }
 
     #[test]

@@ -153,6 +153,9 @@ pub struct LagEstimate {
     /// The p-value adjusted for the number of lags, once the profile is complete: see [`LagTest`].
     #[serde(default)]
     pub p_adjusted: Option<f64>,
+    /// The statistic of that test.
+    #[serde(default)]
+    pub statistic_nats: Option<f64>,
     /// The number of pairs of rows in which both have values.
     pub n_rows: usize,
     /// The reliability according to the verdict.
@@ -191,6 +194,7 @@ impl LagEstimate {
             ci_high: found.ci_high,
             p_value: found.p_value.filter(|_| starts.is_empty()),
             p_adjusted: None,
+            statistic_nats: None,
             n_rows: x_rows.len(),
             reliability: found.reliability,
             problem: found.problem,
@@ -212,7 +216,7 @@ pub struct LagProfile {
     /// This p-value adjusted for the number of profiles, once all are known.
     #[serde(default)]
     pub p_over_pairs: Option<f64>,
-    /// The band of the test: see [`LagTest::band_nats`].
+    /// The band of the test's statistic: see [`LagTest::band_nats`].
     pub band_nats: f64,
     /// The smallest adjusted p-value that is possible: see [`LagTest::smallest_p`].
     pub smallest_p: f64,
@@ -223,8 +227,10 @@ pub struct LagProfile {
 impl LagProfile {
     /// Returns the profile of the estimates of all lags of a plan, with the test's p-values.
     pub fn new(series: &LagSeries, mut lags: Vec<LagEstimate>, test: &LagTest) -> Self {
-        for (lag, p_adjusted) in lags.iter_mut().zip(&test.p_adjusted) {
+        let tested = test.p_adjusted.iter().zip(&test.statistic_nats);
+        for (lag, (p_adjusted, statistic)) in lags.iter_mut().zip(tested) {
             lag.p_adjusted = Some(*p_adjusted);
+            lag.statistic_nats = Some(*statistic);
         }
         let mut profile = LagProfile {
             x: series.x.name.clone(),

@@ -31,6 +31,8 @@ const BAND: f64 = 0.95;
 /// shifted by a random number of steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LagTest {
+    /// T at each lag of the plan, in nats.
+    pub statistic_nats: Vec<f64>,
     /// The adjusted p-value of each lag of the plan.
     pub p_adjusted: Vec<f64>,
     /// The value that the largest T over all lags exceeds in 5% of the shifts, in nats.
@@ -60,6 +62,7 @@ impl LagTest {
         let windows = if statistic.recordings.len() == 1 { plan.lags.len() } else { 1 };
         Ok(LagTest {
             p_adjusted: p_adjusted.collect(),
+            statistic_nats: observed,
             band_nats: largest.get(place.saturating_sub(1)).copied().unwrap_or(0.0),
             smallest_p: share(windows).min(1.0),
         })
