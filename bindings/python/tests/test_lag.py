@@ -80,7 +80,7 @@ def test_recordings_are_not_compared_with_each_other(series):
         (dict(y=np.ones(400)), "column 'y' has the same value in every row"),
         (dict(y=np.ones(399)), "column 'y' has 399 rows, but 'x' has 400"),
         (dict(x=np.ones((400, 2))), "x has 2 columns; lagged_information_pairs compares"),
-        (dict(time=np.arange(400) ** 1.5), "time: the times are not on a grid: row 2"),
+        (dict(time=np.arange(400) ** 1.5), "time: the times are not on a grid: row 3"),
         (dict(time=np.arange(400) // 2), "rows 1 and 2 have the same time, 0; .* in group"),
         (dict(time=np.arange(399)), "column 'time' has 399 rows, but 'x' has 400"),
         (dict(time=np.ones((400, 2))), "time has 2 columns; give one value for each row"),
@@ -131,7 +131,18 @@ def test_the_command_line_continues_a_journal_of_python(series, command, tmp_pat
     profiles = fdime.lagged_information_pairs(x, y, group=group, journal=journal, **COPULA)
     text = journal.read_text().replace('"mi_nats":', '"mi_nats":1', 1)  # a mark
     journal.write_text(text)
-    line = [command, "lag", tmp_path / "s.csv", "--x", "x", "--y", "y", "--lags", "0..4", "--resume"]
+    line = [
+        command,
+        "lag",
+        tmp_path / "s.csv",
+        "--x",
+        "x",
+        "--y",
+        "y",
+        "--lags",
+        "0..4",
+        "--resume",
+    ]
     line += ["--group", "trial", "--estimator", "copula", "-o", tmp_path / "lags.json"]
     subprocess.run(line, check=True, capture_output=True)
     found = json.loads((tmp_path / "lags.json").read_text())["results"][0]["lags"]

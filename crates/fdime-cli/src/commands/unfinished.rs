@@ -11,10 +11,13 @@ use indicatif::HumanDuration;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The number of jobs after which the time that is left can be estimated.
 const MIN_TIMED_JOBS: usize = 20;
+
+/// A shorter time that is left is not worth a message.
+const MIN_TIME_LEFT: Duration = Duration::from_secs(2);
 
 /// Returns the path of the journal of an output.
 pub fn journal_path(output: &Path) -> PathBuf {
@@ -75,7 +78,10 @@ where
         let done = bar.position() as usize + open.len() - keys.len();
         if bar.is_hidden() && done == MIN_TIMED_JOBS && done < open.len() {
             let left = start.elapsed().mul_f64((open.len() - done) as f64 / done as f64);
-            note(&format!("{} done, about {} left", counted(done, noun), HumanDuration(left)));
+            if left > MIN_TIME_LEFT {
+                let (done, left) = (counted(done, noun), HumanDuration(left));
+                note(&format!("{done} done, about {left} left"));
+            }
         }
         Ok(result)
     });
