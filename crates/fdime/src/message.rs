@@ -42,6 +42,8 @@ parameters! {
     Columns = "columns",
     /// The treatment of constant columns.
     Constant = "constant",
+    /// What decides which feature is chosen next.
+    Criterion = "criterion",
     /// The critic.
     Critic = "critic",
     /// The weight decay.
@@ -84,6 +86,8 @@ parameters! {
     InitialScale = "initial_scale",
     /// The number of training steps.
     Iterations = "iterations",
+    /// The number of features to choose.
+    K = "k",
     /// The number of iterations at the end of a level that are summarised.
     Last = "last",
     /// The learning rate.

@@ -31,6 +31,8 @@ mod report;
 mod result;
 mod saved;
 mod scaling;
+mod screening;
+mod selection;
 mod serial;
 mod shift_test;
 mod table_rows;
@@ -56,6 +58,10 @@ pub use result::{
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
+pub use selection::{
+    Criterion, SELECTION_LEVEL, SelectedFeature, Selection, SelectionEnd, SelectionPlan,
+    select_features,
+};
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};
