@@ -116,7 +116,7 @@ pub fn side_by_side(x: &Frame, y: &Frame) -> PyResult<Frame> {
 
 /// Returns the complete rows of both sides and of what is held fixed, with columns converted to
 /// numbers or categories as the options ask.
-fn pair_table(
+pub fn pair_table(
     x: &Frame,
     y: &Frame,
     given: Option<&Frame>,

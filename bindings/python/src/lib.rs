@@ -6,6 +6,7 @@ mod blocks;
 mod estimate;
 mod failure;
 mod matrix;
+mod select;
 mod staircase;
 mod table;
 mod wording;
@@ -22,6 +23,8 @@ mod _native {
     use super::estimate::{Model, check_plan, estimate, estimate_plan, notice};
     #[pymodule_export]
     use super::matrix::{Journal, adjust_pairs, estimate_pair};
+    #[pymodule_export]
+    use super::select::select_features;
     #[pymodule_export]
     use super::staircase::{Run, Trace, combine, execute, run_plans, staircase_plan, summarise};
     #[pymodule_export]

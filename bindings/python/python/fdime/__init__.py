@@ -21,10 +21,11 @@ from ._estimate import estimate_plan, mutual_info_features, mutual_information
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
+from ._select import SelectedFeature, Selection, select_features
 from ._staircase import Staircase, staircase, staircase_plan
 
 if TYPE_CHECKING:
-    from .sklearn import MutualInformation
+    from .sklearn import MutualInformation, MutualInformationSelector
 
 __all__ = [
     "Chain",
@@ -37,9 +38,12 @@ __all__ = [
     "Given",
     "Matrix",
     "MutualInformation",
+    "MutualInformationSelector",
     "Objective",
     "Reason",
     "Scenario",
+    "SelectedFeature",
+    "Selection",
     "Staircase",
     "Verdict",
     "__version__",
@@ -49,6 +53,7 @@ __all__ = [
     "mutual_information",
     "mutual_information_matrix",
     "names",
+    "select_features",
     "staircase",
     "staircase_plan",
 ]
@@ -56,10 +61,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Importing scikit-learn takes a second, so it is imported when it is first needed.
-    if name == "MutualInformation":
-        from .sklearn import MutualInformation
+    if name in ("MutualInformation", "MutualInformationSelector"):
+        from . import sklearn
 
-        return MutualInformation
+        return getattr(sklearn, name)
     raise AttributeError(f"module 'fdime' has no attribute {name!r}")
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "notice",
     "panic_in_a_worker",
     "run_plans",
+    "select_features",
     "staircase_plan",
     "suite",
     "summarise",
@@ -161,6 +162,16 @@ def estimate(
 def estimate_pair(
     x: tuple[str, Table],
     y: tuple[str, Table],
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
+) -> str: ...
+def select_features(
+    x: Table,
+    y: Table,
+    k: int,
+    criterion: str,
     plan: str,
     options: dict[str, Any],
     threads: int,

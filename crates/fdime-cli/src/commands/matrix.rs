@@ -281,7 +281,7 @@ fn write_output(path: &Path, report: &Report) -> Outcome {
 }
 
 /// Returns a text that a spreadsheet does not take for a formula.
-fn spreadsheet_text(text: &str) -> String {
+pub(super) fn spreadsheet_text(text: &str) -> String {
     match text.starts_with(['=', '+', '-', '@']) {
         true => format!("'{text}"),
         false => text.to_string(),

@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod estimate;
 pub mod heat_map;
+pub mod selection;
 pub mod staircase;
 mod terms;
 

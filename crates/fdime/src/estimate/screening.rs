@@ -104,8 +104,9 @@ mod tests {
 
     #[test]
     fn counts_find_what_is_known() {
-        let a = numbers(|k| (k * 37 % 1000) as f64);
-        let b = numbers(|k| (k * 611 % 1000) as f64);
+        // Low-discrepancy points: independent, and evenly spread.
+        let a = numbers(|k| (k as f64 * 0.618_033_988_75).fract());
+        let b = numbers(|k| (k as f64 * 0.754_877_666_25).fract());
         let [a, b] = [&a, &b].map(Coarse::new);
         assert_eq!((a.levels, b.levels), (4, 4));
         let same = a.information(&a) - 4f64.ln();
