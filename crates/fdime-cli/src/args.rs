@@ -4,7 +4,7 @@ use crate::commands::bench::{Configuration, configuration};
 use crate::values::{self, CommaSeparated, OneOf, named};
 use clap::{Args, Parser, Subcommand};
 use fdime::data::{ConstantColumns, Delimiter, MissingRows};
-use fdime::estimate::{ChainChoice, Effort, Method};
+use fdime::estimate::{ChainChoice, Criterion, Effort, Method};
 use fdime::train::LearningRateSchedule;
 use fdime::{
     Activation, AnyEstimator, CriticKind, DeviceChoice, Level, Link, Pairing, Precision, Readout,
@@ -61,6 +61,13 @@ pub enum Command {
         fdime matrix data.csv --y target -o ranking.csv\n  \
         fdime matrix data.csv -o mi.csv --resume")]
     Matrix(Box<Matrix>),
+    /// Choose the columns that tell most about a target, without those that repeat others
+    #[command(after_help = "Examples:\n  \
+        fdime select data.csv --y target -k 10\n  \
+        fdime select data.csv --y price --criterion jmi -o chosen.csv --svg chosen.svg\n  \
+        fdime select genes.parquet --x 'gene_*' --y phenotype --discrete phenotype\n  \
+        fdime select data.csv --y target --estimator copula --json")]
+    Select(Box<Select>),
     /// Mutual information between series at lags: x now and y some rows later
     #[command(after_help = "Examples:\n  \
         fdime lag series.csv --x price --y volume --lags -20..20 --svg lags.svg\n  \
@@ -338,7 +345,8 @@ pub struct Estimation {
     /// auto, copula, cca, ksg, or any estimator of 'fdime list'
     #[arg(long, default_value = "auto", value_parser = named::<Method>)]
     pub estimator: Method,
-    /// How much computation to spend [default: default, or quick for a matrix and for lags]
+    /// How much computation to spend [default: default, or quick for a matrix, lags
+    /// and a selection]
     #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
     pub effort: Option<Effort>,
     /// Folds of cross-fitting
@@ -531,6 +539,43 @@ pub struct Matrix {
     /// Continue an unfinished run
     #[arg(long)]
     pub resume: bool,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub estimation: Estimation,
+    #[command(flatten)]
+    pub series: Series,
+    /// Print bits instead of nats; files are in nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Select {
+    /// The table; - is standard input
+    pub file: PathBuf,
+    /// The column to know
+    #[arg(long, value_name = "COLUMN")]
+    pub y: String,
+    /// The columns to choose from [default: all but y]
+    #[arg(long, value_name = "COLUMNS")]
+    pub x: Option<String>,
+    /// The most columns to choose [default: 10]; fewer are chosen if no other adds significantly
+    #[arg(short, value_name = "K")]
+    pub k: Option<usize>,
+    /// What decides which column is next, with s for those chosen before: forward, I(f; y | all s);
+    /// cmim, the least I(f; y | s); jmi, the mean I(f, s; y); mrmr, I(f; y) less the mean I(f; s)
+    #[arg(long, default_value = "forward", value_parser = OneOf::named(Criterion::ALL, Criterion::name))]
+    pub criterion: Criterion,
+    /// Write the chosen columns to this .csv or .json file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a chart of what each column adds and tells alone to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]

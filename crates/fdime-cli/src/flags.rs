@@ -19,6 +19,7 @@ impl Wording for Flags {
             (None, Parameter::LearningRate) => "--lr".into(),
             (None, Parameter::LearningRateSchedule) => "--lr-schedule".into(),
             (None, Parameter::Groups) => "--group".into(),
+            (None, Parameter::K) => "-k".into(),
             (None, other) => format!("--{}", other.name().replace('_', "-")),
         }
     }

@@ -55,6 +55,7 @@ fn run(command: Command) -> failure::Outcome {
         Command::Estimate(args) => commands::estimate::run(&args),
         Command::Apply(args) => commands::apply::run(&args),
         Command::Matrix(args) => commands::matrix::run(&args),
+        Command::Select(args) => commands::select::run(&args),
         Command::Lag(args) => commands::lag::run(&args),
         Command::Capacity(args) => commands::capacity::run(&args),
         Command::Suite(args) => commands::suite::run(&args),

@@ -42,6 +42,8 @@ parameters! {
     Columns = "columns",
     /// The treatment of constant columns.
     Constant = "constant",
+    /// What decides which feature is chosen next.
+    Criterion = "criterion",
     /// The critic.
     Critic = "critic",
     /// The weight decay.
@@ -86,6 +88,8 @@ parameters! {
     InitialScale = "initial_scale",
     /// The number of training steps.
     Iterations = "iterations",
+    /// The number of features to choose.
+    K = "k",
     /// The lags between two series.
     Lags = "lags",
     /// The number of iterations at the end of a level that are summarised.

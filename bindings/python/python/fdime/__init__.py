@@ -23,10 +23,11 @@ from ._lag import LagProfile, LagProfiles, lagged_information, lagged_informatio
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
+from ._select import SelectedFeature, Selection, select_features
 from ._staircase import Staircase, staircase, staircase_plan
 
 if TYPE_CHECKING:
-    from .sklearn import MutualInformation
+    from .sklearn import MutualInformation, MutualInformationSelector
 
 __all__ = [
     "Chain",
@@ -42,9 +43,12 @@ __all__ = [
     "LagProfiles",
     "Matrix",
     "MutualInformation",
+    "MutualInformationSelector",
     "Objective",
     "Reason",
     "Scenario",
+    "SelectedFeature",
+    "Selection",
     "Staircase",
     "Verdict",
     "__version__",
@@ -57,6 +61,7 @@ __all__ = [
     "mutual_information",
     "mutual_information_matrix",
     "names",
+    "select_features",
     "staircase",
     "staircase_plan",
 ]
@@ -64,10 +69,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Importing scikit-learn takes a second, so it is imported when it is first needed.
-    if name == "MutualInformation":
-        from .sklearn import MutualInformation
+    if name in ("MutualInformation", "MutualInformationSelector"):
+        from . import sklearn
 
-        return MutualInformation
+        return getattr(sklearn, name)
     raise AttributeError(f"module 'fdime' has no attribute {name!r}")
 
 

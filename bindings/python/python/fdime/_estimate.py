@@ -313,8 +313,8 @@ def mutual_info_features(
     """
     check_index(X, y)
     features = as_table(X, "x")
-    target = _target(as_table(y, "y"), features.rows, discrete_target)
-    mask = _discrete_mask(discrete_features, len(features.names))
+    target = as_target(as_table(y, "y"), features.rows, discrete_target)
+    mask = discrete_mask(discrete_features, len(features.names))
     plan = estimate_plan(estimator=estimator, effort=effort, permutations=permutations, seed=seed)
     if p_values and plan["method"] == "ksg":
         raise ValueError("estimator='ksg': it has no test of independence and so no p-values")
@@ -342,7 +342,7 @@ def mutual_info_features(
     return (scores, tests) if p_values else scores
 
 
-def _target(target: _native.Table, rows: int, discrete: bool | Literal["auto"]) -> _native.Table:
+def as_target(target: _native.Table, rows: int, discrete: bool | Literal["auto"]) -> _native.Table:
     """Return the target, as categories if it holds classes."""
     if len(target.names) != 1:
         raise ValueError(f"y has {len(target.names)} columns; give one target")
@@ -365,7 +365,7 @@ def _as_categories(column: _native.Table) -> _native.Table:
     return column if column.discrete[0] else column.typed([column.names[0]], [])
 
 
-def _discrete_mask(discrete: str | Sequence[int] | Sequence[bool], count: int) -> NDArray[np.bool_]:
+def discrete_mask(discrete: str | Sequence[int] | Sequence[bool], count: int) -> NDArray[np.bool_]:
     """Return which of the features are discrete."""
     mask = np.zeros(count, dtype=bool)
     if isinstance(discrete, str):

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "__version__",
     "Divergence",
     "Journal",
     "LagJournal",
@@ -18,6 +17,7 @@ __all__ = [
     "Scenario",
     "Table",
     "Trace",
+    "__version__",
     "adjust_lag_profiles",
     "adjust_pairs",
     "channel_capacity",
@@ -34,6 +34,7 @@ __all__ = [
     "notice",
     "panic_in_a_worker",
     "run_plans",
+    "select_features",
     "staircase_plan",
     "suite",
     "summarise",
@@ -199,6 +200,16 @@ def estimate_lag(
 ) -> str: ...
 def lag_profile(series: dict[str, Table | None], plan: str, estimates: str) -> str: ...
 def adjust_lag_profiles(profiles: str) -> str: ...
+def select_features(
+    x: Table,
+    y: Table,
+    k: int,
+    criterion: str,
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
+) -> str: ...
 def adjust_pairs(pairs: str) -> str: ...
 def check_plan(plan: str, rows: int) -> None: ...
 def notice(estimator: str) -> str | None: ...

@@ -1,8 +1,9 @@
-"""The estimator for scikit-learn."""
+"""The estimator and the selector of features for scikit-learn."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,15 @@ from numpy.typing import NDArray
 from ._blocks import Divergence
 from ._estimate import ChainChoice, Effort, MissingOrConstant, mutual_information
 from ._result import Estimate
+from ._select import Criterion, Selection, select_features
 
 try:
     from sklearn.base import BaseEstimator
+    from sklearn.feature_selection import SelectorMixin
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise ImportError(
-        "fdime.MutualInformation needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6'"
+        "fdime.sklearn needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6'"
     ) from None
 
 
@@ -87,7 +90,7 @@ class MutualInformation(BaseEstimator):
         """Estimate the mutual information between ``X`` and ``y``."""
         if y is None:
             raise ValueError("MutualInformation requires y to be passed, but the target y is None")
-        self._check(X, reset=True)
+        _check(self, X, reset=True)
         result = mutual_information(X, y, progress=False, **self.get_params(deep=False))
         self.result_: Estimate = result
         self.mi_: float = result.mi
@@ -98,30 +101,118 @@ class MutualInformation(BaseEstimator):
     def score_samples(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Return the pointwise mutual information ln p(x,y)/(p(x)p(y)) of new rows, in nats."""
         check_is_fitted(self)
-        self._check(X, reset=False)
+        _check(self, X, reset=False)
         return self.result_.score_samples(X, y, missing=self.missing, threads=self.threads)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the mean of :meth:`score_samples`, the mutual information on new rows, in nats."""
         return float(np.nanmean(self.score_samples(X, y)))
 
-    def _check(self, X: Any, *, reset: bool) -> None:
-        if hasattr(X, "toarray"):
-            raise TypeError("X is sparse; give it as a dense array, e.g. X.toarray()")
-        shape = np.shape(X)
-        if len(shape) == 1:
-            raise ValueError("X has one dimension; Reshape your data, e.g. X.reshape(-1, 1)")
-        if len(shape) == 2:  # the messages that scikit-learn's own checks expect
-            minima = (1, 2 if reset else 1)
-            for count, noun, minimum in zip(shape[::-1], ("feature", "sample"), minima):
-                if count < minimum:
-                    raise ValueError(
-                        f"Found array with {count} {noun}(s) (shape={shape}) while a minimum of "
-                        f"{minimum} is required."
-                    )
-        validate_data(self, X, reset=reset, skip_check_array=True)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class MutualInformationSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """Selection of the features that tell most about y, without those that repeat others.
+
+    The parameters are those of :func:`fdime.select_features`, without ``progress``. The features that
+    are kept are in their original order. Fewer than ``k`` are kept if no other adds significantly.
+
+    Attributes
+    ----------
+    selected_
+        The positions of the chosen features, in the order of their choice.
+    gains_, p_values_
+        What each of these adds to those before it, in nats, and the adjusted p-value of its test.
+    support_
+        Whether each feature was chosen.
+    result_
+        The :class:`fdime.Selection`.
+    n_features_in_, feature_names_in_
+        The features seen during ``fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 4))
+    >>> y = X[:, 0] - X[:, 2] + 0.5 * rng.normal(size=500)
+    >>> selector = MutualInformationSelector(k=2, estimator="copula").fit(X, y)
+    >>> selector.get_support().tolist()
+    [True, False, True, False]
+    >>> selector.transform(X).shape
+    (500, 2)
+    """
+
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        criterion: Criterion = "forward",
+        discrete_features: str | Sequence[int] | Sequence[bool] = "auto",
+        discrete_target: bool | Literal["auto"] = "auto",
+        missing: MissingOrConstant = "error",
+        estimator: str | Divergence = "auto",
+        effort: Effort = "quick",
+        folds: int = 5,
+        permutations: int = 999,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> None:
+        self.k = k
+        self.criterion = criterion
+        self.discrete_features = discrete_features
+        self.discrete_target = discrete_target
+        self.missing = missing
+        self.estimator = estimator
+        self.effort = effort
+        self.folds = folds
+        self.permutations = permutations
+        self.seed = seed
+        self.threads = threads
+
+    def fit(self, X: Any, y: Any) -> MutualInformationSelector:
+        """Choose features of ``X`` by what they tell about ``y``."""
+        if y is None:
+            raise ValueError(
+                "MutualInformationSelector requires y to be passed, but the target y is None"
+            )
+        _check(self, X, reset=True)
+        result = select_features(X, y, progress=False, **self.get_params(deep=False))
+        self.result_: Selection = result
+        self.selected_: NDArray[np.intp] = result.columns
+        self.gains_: NDArray[np.float64] = np.array([found.gain for found in result.features])
+        self.p_values_: NDArray[np.float64] = np.array(
+            [found.p_adjusted for found in result.features]
+        )
+        self.support_: NDArray[np.bool_] = np.isin(np.arange(self.n_features_in_), result.columns)
+        return self
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _check(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
+    """Raise the errors of scikit-learn for features of the wrong shape."""
+    if hasattr(X, "toarray"):
+        raise TypeError("X is sparse; give it as a dense array, e.g. X.toarray()")
+    shape = np.shape(X)
+    if len(shape) == 1:
+        raise ValueError("X has one dimension; Reshape your data, e.g. X.reshape(-1, 1)")
+    if len(shape) == 2:  # the messages that scikit-learn's own checks expect
+        minima = (1, 2 if reset else 1)
+        for count, noun, minimum in zip(shape[::-1], ("feature", "sample"), minima):
+            if count < minimum:
+                raise ValueError(
+                    f"Found array with {count} {noun}(s) (shape={shape}) while a minimum of "
+                    f"{minimum} is required."
+                )
+    validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -12,6 +12,7 @@ pub mod man;
 pub mod matrix;
 pub mod reproduce;
 pub mod sample;
+pub mod select;
 pub mod staircase;
 pub mod suite;
 mod unfinished;

@@ -5,6 +5,7 @@ pub mod chart;
 pub mod estimate;
 pub mod heat_map;
 pub mod lag;
+pub mod selection;
 pub mod staircase;
 mod terms;
 

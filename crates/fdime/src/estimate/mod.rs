@@ -35,6 +35,8 @@ mod report;
 mod result;
 mod saved;
 mod scaling;
+mod screening;
+mod selection;
 mod serial;
 mod shift_test;
 mod table_rows;
@@ -67,6 +69,10 @@ pub use result::{
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
+pub use selection::{
+    Criterion, SELECTION_LEVEL, SelectedFeature, Selection, SelectionEnd, SelectionPlan,
+    select_features,
+};
 pub use timeline::Timeline;
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 

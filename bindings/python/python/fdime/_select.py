@@ -1,0 +1,209 @@
+"""Selection of features."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from ._blocks import Divergence, as_json, as_text, check_count, estimator_name, warn_of_notice
+from ._estimate import (
+    Effort,
+    MissingOrConstant,
+    as_target,
+    discrete_mask,
+    estimate_plan,
+    reading_options,
+)
+from ._inputs import as_table, check_index
+from ._progress import ProgressCallback, progress_callback
+
+#: What decides which feature is chosen next.
+Criterion = Literal["forward", "cmim", "jmi", "mrmr"]
+
+_DEFAULT_K = 10
+
+
+@dataclass(frozen=True)
+class SelectedFeature:
+    """A chosen feature; information is in nats."""
+
+    #: Its place in the selection, from 1.
+    rank: int
+    #: Its name.
+    feature: str
+    #: Its position among the columns of X, from 0.
+    column: int
+    #: What it adds to the features before it, I(f; y | these).
+    gain: float
+    #: The 95% interval of the gain.
+    interval: tuple[float, float]
+    #: What it tells by itself, I(f; y).
+    alone: float
+    #: ``alone - gain``: how much of it the features before it tell already. It is negative if they make
+    #: the feature more informative.
+    redundancy: float
+    #: The p-value of the test of the gain; for a pair, of the gain of both.
+    p_value: float
+    #: The p-value times the number of candidates.
+    p_adjusted: float
+    #: The value of the criterion; for a pair, the gain of both.
+    score: float
+    #: The other feature, if the two were chosen as a pair.
+    partner: str | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen features, in the order of their choice."""
+
+    #: The features.
+    features: tuple[SelectedFeature, ...]
+    #: Why there are no more: ``reason`` is ``complete``, or ``nothing-left`` with the best ``features``
+    #: that were left, their ``gain_nats`` and ``p_adjusted``.
+    end: dict[str, Any]
+    #: The names of all features.
+    candidates: tuple[str, ...] = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the chosen features."""
+        return tuple(feature.feature for feature in self.features)
+
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """The positions of the chosen features among the columns of X."""
+        return np.array([feature.column for feature in self.features], dtype=np.intp)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        features = [asdict(feature) for feature in self.features]
+        return {"features": features, "end": self.end, "candidates": list(self.candidates)}
+
+    def to_pandas(self) -> Any:
+        """Return the features as a pandas DataFrame, one row each."""
+        import pandas
+
+        return pandas.DataFrame([asdict(feature) for feature in self.features])
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.features)} of {len(self.candidates)} features"]
+        if self.end["reason"] == "nothing-left":
+            best = " with ".join(self.end["features"])
+            lines[0] += f"; no other adds significantly: {best} has p = {self.end['p_adjusted']:.3f}"
+        lines.append(
+            f"{'rank':>4} {'feature':20} {'+nats':>7} {'95% interval':>16} {'alone':>7} {'p adj':>7}"
+        )
+        for found in self.features:
+            interval = f"{found.interval[0]:.3f} to {found.interval[1]:.3f}"
+            lines.append(
+                f"{found.rank:4} {found.feature:20.20} {found.gain:7.3f} {interval:>16} "
+                f"{found.alone:7.3f} {found.p_adjusted:7.3f}"
+            )
+        return "\n".join(lines)
+
+
+def select_features(
+    X: Any,
+    y: Any,
+    k: int | None = None,
+    *,
+    criterion: Criterion = "forward",
+    discrete_features: str | Sequence[int] | Sequence[bool] = "auto",
+    discrete_target: bool | Literal["auto"] = "auto",
+    missing: MissingOrConstant = "drop",
+    estimator: str | Divergence = "auto",
+    effort: Effort = "quick",
+    folds: int = 5,
+    permutations: int = 999,
+    seed: int = 0,
+    threads: int = 0,
+    progress: bool | ProgressCallback | None = None,
+) -> Selection:
+    """Choose the features that tell most about a target, without those that repeat others.
+
+    Features are chosen one after the other. Every gain is tested; if none of the features that are left
+    adds significantly (5%, adjusted for their number), the selection ends. A constant feature is never
+    chosen.
+
+    Parameters
+    ----------
+    X
+        Features: an array or a table, numeric and discrete ones mixed.
+    y
+        The target: numbers or classes.
+    k
+        The most features to choose; None means 10, or all if there are fewer.
+    criterion
+        What decides which feature f is next, with s for the features chosen before: ``forward``,
+        I(f; y \\| all s), which also tries pairs if no feature adds alone; ``cmim``, the least
+        I(f; y \\| s); ``jmi``, the mean I(f, s; y); ``mrmr``, I(f; y) less the mean I(f; s).
+    discrete_features, discrete_target
+        As for :func:`mutual_info_features`.
+    missing
+        ``'drop'`` leaves out the rows in which any feature or the target is missing; ``'error'``
+        refuses them.
+    estimator, effort, folds, permutations, seed, threads, progress
+        As for :func:`mutual_information`. ``estimator='copula'`` takes a fraction of the time, for
+        features and a target that are numbers and depend on each other monotonically. More permutations
+        are made where many candidates need them for a significant test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 4))
+    >>> X[:, 3] = X[:, 0] + 0.3 * rng.normal(size=500)  # a copy of the first with noise
+    >>> y = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=500)
+    >>> selection = select_features(X, y, estimator="copula")
+    >>> sorted(selection.names)
+    ['x1', 'x2']
+    """
+    check_index(X, y)
+    features = as_table(X, "x")
+    target = as_target(as_table(y, "y"), features.rows, discrete_target)
+    mask = discrete_mask(discrete_features, len(features.names))
+    plan = estimate_plan(
+        estimator=estimator, effort=effort, folds=folds, permutations=permutations, seed=seed
+    )
+    warn_of_notice(estimator_name(estimator))
+    varying = [k for k, constant in enumerate(features.constant) if not constant]
+    names = [features.names[k] for k in varying]
+    table = features.select(varying).typed([names[i] for i, k in enumerate(varying) if mask[k]], [])
+    count = min(_DEFAULT_K, len(varying)) if k is None else check_count(k, "k")
+    with progress_callback(progress) as callback:
+        text = _native.select_features(
+            table,
+            target,
+            count,
+            as_text(criterion, "criterion"),
+            as_json(plan, "plan"),
+            reading_options(None, None, missing, "error"),
+            check_count(threads, "threads"),
+            callback,
+        )
+    answer = json.loads(text)
+    found = tuple(_feature(record, varying) for record in answer["features"])
+    return Selection(found, answer["end"], tuple(features.names))
+
+
+def _feature(record: dict[str, Any], positions: list[int]) -> SelectedFeature:
+    """Return a feature of the native part, which knows the columns at these positions."""
+    return SelectedFeature(
+        rank=record["rank"],
+        feature=record["feature"],
+        column=positions[record["column"]],
+        gain=record["gain_nats"],
+        interval=(record["ci_low"], record["ci_high"]),
+        alone=record["alone_nats"],
+        redundancy=record["redundancy_nats"],
+        p_value=record["p_value"],
+        p_adjusted=record["p_adjusted"],
+        score=record["score_nats"],
+        partner=record["partner"],
+    )

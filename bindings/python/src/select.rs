@@ -1,0 +1,39 @@
+//! Selection of features.
+
+use crate::background::run_in_background;
+use crate::estimate::{ReadingOptions, pair_table};
+use crate::failure::{call_library, parse_json, to_json};
+use crate::table::Table;
+use fdime::Error;
+use fdime::data::PairTable;
+use fdime::estimate::{self as library, EstimatePlan, SelectionPlan};
+use pyo3::prelude::*;
+
+/// Chooses `k` columns of x by a criterion. Returns the selection as JSON.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "two tables, the settings and the callback")]
+pub fn select_features(
+    py: Python<'_>,
+    x: &Bound<'_, Table>,
+    y: &Bound<'_, Table>,
+    k: usize,
+    criterion: &str,
+    plan: &str,
+    options: ReadingOptions,
+    threads: usize,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let estimate: EstimatePlan = parse_json(plan, "plan")?;
+    let (x, y) = (&x.get().frame, &y.get().frame);
+    let plan = call_library(|| {
+        let plan = SelectionPlan { k, criterion: criterion.parse()?, estimate };
+        plan.check(x.columns.len(), x.rows.max(y.rows))?;
+        Ok(plan)
+    })?;
+    let PairTable { x, y, .. } = pair_table(x, y, None, &options)?;
+    let selection = run_in_background(py, callback, |progress| match &y[..] {
+        [y] => library::select_features(&x, y, &plan, threads, progress),
+        _ => Err(Error::Columns { problem: "y has several columns; give one target".into() }),
+    })?;
+    to_json(&selection)
+}
