@@ -1,7 +1,7 @@
 //! Selection of features.
 
 use crate::background::run_in_background;
-use crate::estimate::{ReadingOptions, pair_table};
+use crate::estimate::{ReadingOptions, X_AND_Y, pair_table};
 use crate::failure::{call_library, parse_json, to_json};
 use crate::table::Table;
 use fdime::Error;
@@ -30,7 +30,7 @@ pub fn select_features(
         plan.check(x.columns.len(), x.rows.max(y.rows))?;
         Ok(plan)
     })?;
-    let PairTable { x, y, .. } = pair_table(x, y, None, &options)?;
+    let PairTable { x, y, .. } = pair_table(x, y, None, &options, X_AND_Y)?;
     let selection = run_in_background(py, callback, |progress| match &y[..] {
         [y] => library::select_features(&x, y, &plan, threads, progress),
         _ => Err(Error::Columns { problem: "y has several columns; give one target".into() }),
