@@ -49,8 +49,8 @@ class LagProfile:
     band: float
     #: The lag with the largest estimate; None if no lag has one.
     largest_at: int | None
-    #: The p-value adjusted for the number of pairs; None for a single pair.
-    p_over_pairs: float | None
+    #: The p-value adjusted for the number of pairs (Benjamini-Hochberg).
+    p_over_pairs: float
     #: One dictionary for each lag, with ``lag, mi_nats, ci_low, ci_high, p_value, p_adjusted,
     #: statistic_nats, n_rows, reliability, problem``.
     estimates: list[dict[str, Any]] = field(repr=False)
@@ -213,7 +213,7 @@ def lagged_information(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
     >>> y = np.roll(x, 2) ** 2 + 0.3 * rng.normal(size=500)
-    >>> profile = lagged_information(x, y, lags=range(4))
+    >>> profile = lagged_information(x, y, lags=range(-2, 5), estimator="ksg")
     >>> profile.largest_at, profile.p_value < 0.05
     (2, True)
     """
@@ -408,9 +408,8 @@ class _Work:
             found = json.dumps([estimates[i, j, lag] for lag in lags])
             profile = _native.lag_profile(series[i, j], json.dumps(self.plan), found)
             profiles.append(json.loads(profile))
-        if len(profiles) > 1:
-            profiles = json.loads(_native.adjust_lag_profiles(json.dumps(profiles)))
-        return [LagProfile._from_record(profile) for profile in profiles]
+        adjusted = json.loads(_native.adjust_lag_profiles(json.dumps(profiles)))
+        return [LagProfile._from_record(profile) for profile in adjusted]
 
 
 def _sorted_lags(lags: Iterable[int]) -> list[int]:

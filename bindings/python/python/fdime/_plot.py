@@ -142,15 +142,17 @@ def plot_lags(profiles: list[LagProfile], figure: Figure | None) -> Figure:
         for shown, colour, label in groups:
             low, high = profile.interval[shown].T
             panel.vlines(profile.lags[shown], low, high, color=colour, alpha=0.5, lw=2.0)
-            panel.plot(profile.lags[shown], profile.mi[shown], "o", ms=4, color=colour, label=label)
-            test.plot(profile.lags[shown], profile.statistic[shown], "o", ms=4, color=colour)
+            dots = {"marker": "o", "ms": 4, "ls": "", "color": colour}
+            panel.plot(profile.lags[shown], profile.mi[shown], **dots)
+            test.plot(profile.lags[shown], profile.statistic[shown], label=label, **dots)
         test.axhline(profile.band, color=_MARK, ls="--", lw=1.2, label="95% if independent")
         panel.set(title=f"{profile.x} and later {profile.y}", ylabel="nats, 95% interval")
         test.set(title=f"test over all lags, p = {profile.p_value:.3g}", ylabel="statistic (nats)")
         for axes in (panel, test):
             axes.set_xlabel("lag (y is later if positive)")
             axes.set_ylim(bottom=0.0)
-            _finish(axes)
+            _hide_frame(axes)
+        test.legend(frameon=False)
     return figure
 
 
