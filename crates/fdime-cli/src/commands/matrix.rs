@@ -1,5 +1,5 @@
 use super::estimate::amount;
-use super::{Interruptible, interrupt_flag, print_json, progress_bar};
+use super::{Interruptible, interrupt_flag, print_json, progress_bar, write_results};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -265,19 +265,11 @@ fn open_journal(
 }
 
 fn write_output(path: &Path, report: &Report) -> Outcome {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        let text = serde_json::to_string_pretty(report)
-            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
-        return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
-    }
-    Ok(write_whole(path, |file| {
-        let mut table = csv::Writer::from_writer(file);
-        for pair in report.results {
-            let (x, y) = (spreadsheet_text(&pair.x), spreadsheet_text(&pair.y));
-            table.serialize(PairEstimate { x, y, ..pair.clone() })?;
-        }
-        table.flush()
-    })?)
+    let row = |pair: &PairEstimate| {
+        let (x, y) = (spreadsheet_text(&pair.x), spreadsheet_text(&pair.y));
+        PairEstimate { x, y, ..pair.clone() }
+    };
+    write_results(path, report, report.results.iter().map(row))
 }
 
 /// Returns a text that a spreadsheet does not take for a formula.

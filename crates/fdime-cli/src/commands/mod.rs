@@ -45,6 +45,26 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
 }
 
+/// Writes a report to a .json file, or its rows to a .csv file.
+fn write_results<R: serde::Serialize>(
+    path: &Path,
+    report: &impl serde::Serialize,
+    rows: impl Iterator<Item = R>,
+) -> Outcome {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+        let text = serde_json::to_string_pretty(report)
+            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
+        return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
+    }
+    Ok(write_whole(path, |file| {
+        let mut table = csv::Writer::from_writer(file);
+        for row in rows {
+            table.serialize(row)?;
+        }
+        table.flush()
+    })?)
+}
+
 /// Returns a bar on stderr with the remaining time; it is hidden if stderr is not a terminal.
 pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     if is_quiet() {

@@ -1,6 +1,6 @@
 use super::estimate::amount;
 use super::matrix::spreadsheet_text;
-use super::{Watch, print_json};
+use super::{Watch, print_json, write_results};
 use crate::args::Select;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -88,20 +88,12 @@ fn target<'a>(table: &'a PairTable, selector: &str) -> Result<&'a Column, Failur
 }
 
 fn write_output(path: &Path, report: &Report) -> Outcome {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        let text = serde_json::to_string_pretty(report)
-            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
-        return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
-    }
-    Ok(write_whole(path, |file| {
-        let mut table = csv::Writer::from_writer(file);
-        for found in &report.selection.features {
-            let feature = spreadsheet_text(&found.feature);
-            let partner = found.partner.as_deref().map(spreadsheet_text);
-            table.serialize(SelectedFeature { feature, partner, ..found.clone() })?;
-        }
-        table.flush()
-    })?)
+    let row = |found: &SelectedFeature| SelectedFeature {
+        feature: spreadsheet_text(&found.feature),
+        partner: found.partner.as_deref().map(spreadsheet_text),
+        ..found.clone()
+    };
+    write_results(path, report, report.selection.features.iter().map(row))
 }
 
 fn print_table(report: &Report, bits: bool) -> Outcome {
@@ -150,15 +142,10 @@ fn print_table(report: &Report, bits: bool) -> Outcome {
             feature.p_adjusted
         )?;
     }
-    for feature in selection.features.iter().filter(|feature| feature.partner.is_some()) {
-        let partner = feature.partner.as_deref().unwrap_or_default();
-        // Each pair once.
-        if selection
-            .features
-            .iter()
-            .any(|other| other.feature == partner && other.rank > feature.rank)
-        {
-            let (one, other) = (shortened(&feature.feature, 24), shortened(partner, 24));
+    for pair in selection.features.windows(2) {
+        let [one, other] = pair else { continue };
+        if one.partner.as_ref() == Some(&other.feature) {
+            let (one, other) = (shortened(&one.feature, 24), shortened(&other.feature, 24));
             writeln!(out, "{one} and {other} were chosen as a pair")?;
         }
     }
