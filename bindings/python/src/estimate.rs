@@ -166,7 +166,7 @@ pub fn estimate<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let start = Instant::now();
-    let held_fixed = given.map(|given| &given.get().frame);
+    let held_fixed = given.map(|given| &*given.get().frame);
     let table = pair_table(&x.get().frame, &y.get().frame, held_fixed, &options)?;
     let PairTable { x, y, given, .. } = &table;
     let plan = call_library(|| Ok(plan.for_data(x, &[&y[..], given].concat())))?;
