@@ -5,10 +5,11 @@ use crate::estimate::{ReadingOptions, side_by_side};
 use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::KeywordArguments;
-use fdime::estimate::{EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord};
-use fdime::{CpuEngine, Error};
+use fdime::estimate::{EstimatePlan, MatrixHeading, PairEstimate, PairRecord};
+use fdime::{CpuEngine, Error, journal as library};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
@@ -47,18 +48,55 @@ pub fn adjust_pairs(pairs: &str) -> PyResult<String> {
     })
 }
 
-/// The library's journal of finished pairs. The command line reads and writes the same format.
-#[pyclass(frozen, module = "fdime._native")]
-pub struct Journal {
+/// A journal of the library that Python's threads share.
+pub struct SharedJournal<E> {
     /// `None` once the journal is closed.
-    journal: Mutex<Option<MatrixJournal>>,
+    journal: Mutex<Option<library::Journal<E>>>,
 }
 
-impl Journal {
-    fn lock(&self) -> MutexGuard<'_, Option<MatrixJournal>> {
+impl<E: library::Entry + Send> SharedJournal<E> {
+    /// Opens or creates a journal. A file that another process is writing to, or that starts with
+    /// another heading, is an error.
+    pub fn open(path: PathBuf, heading: &(impl Serialize + Sync)) -> PyResult<Self> {
+        let opened = catch_panic(|| Ok(library::Journal::open_with_heading(&path, heading)))?;
+        let refused =
+            |reason: &str| PyValueError::new_err(format!("journal='{}': {reason}", path.display()));
+        match opened {
+            Ok(journal) => Ok(SharedJournal { journal: Mutex::new(Some(journal)) }),
+            Err(Error::NotWritable { reason, .. }) => Err(refused(&reason)),
+            Err(error) => Err(exception(error)),
+        }
+    }
+
+    /// Returns what `read` makes of the last entry with this key; `None` if there is none.
+    pub fn find<T>(&self, key: &E::Key, read: impl Fn(&E) -> PyResult<T>) -> PyResult<Option<T>> {
+        let journal = self.lock();
+        journal.as_ref().and_then(|journal| journal.find(key).last()).map(read).transpose()
+    }
+
+    /// Appends an entry and waits until it is on disk, without the interpreter's lock.
+    pub fn append(&self, py: Python<'_>, entry: E) -> PyResult<()> {
+        py.detach(|| {
+            call_library(|| match self.lock().as_mut() {
+                Some(journal) => journal.append(entry),
+                None => Ok(()),
+            })
+        })
+    }
+
+    /// Closes the file.
+    pub fn close(&self) {
+        self.lock().take();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<library::Journal<E>>> {
         self.journal.lock().unwrap_or_else(|error| error.into_inner())
     }
 }
+
+/// The library's journal of finished pairs. The command line reads and writes the same format.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct Journal(SharedJournal<PairRecord>);
 
 #[pymethods]
 impl Journal {
@@ -67,36 +105,21 @@ impl Journal {
     #[new]
     fn new(path: PathBuf, heading: &str) -> PyResult<Self> {
         let heading: MatrixHeading = parse_json(heading, "heading")?;
-        let opened = catch_panic(|| Ok(MatrixJournal::open_with_heading(&path, &heading)))?;
-        let refused =
-            |reason: &str| PyValueError::new_err(format!("journal='{}': {reason}", path.display()));
-        match opened {
-            Ok(journal) => Ok(Journal { journal: Mutex::new(Some(journal)) }),
-            Err(Error::NotWritable { reason, .. }) => Err(refused(&reason)),
-            Err(error) => Err(exception(error)),
-        }
+        SharedJournal::open(path, &heading).map(Journal)
     }
 
     /// Returns the estimate of a pair as JSON; `None` if it is not finished.
     fn find(&self, pair: (usize, usize)) -> PyResult<Option<String>> {
-        let journal = self.lock();
-        let record = journal.as_ref().and_then(|journal| journal.find(&pair).last());
-        record.map(|record| to_json(&record.found)).transpose()
+        self.0.find(&pair, |record| to_json(&record.found))
     }
 
     /// Appends the estimate of a pair, given as JSON, and waits until it is on disk.
     fn append(&self, py: Python<'_>, pair: (usize, usize), estimate: &str) -> PyResult<()> {
-        let record = PairRecord { pair, found: parse_json(estimate, "estimate")? };
-        py.detach(|| {
-            call_library(|| match self.lock().as_mut() {
-                Some(journal) => journal.append(record),
-                None => Ok(()),
-            })
-        })
+        self.0.append(py, PairRecord { pair, found: parse_json(estimate, "estimate")? })
     }
 
     /// Closes the file, so that another process can open it.
     fn close(&self) {
-        self.lock().take();
+        self.0.close();
     }
 }

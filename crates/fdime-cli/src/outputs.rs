@@ -2,7 +2,8 @@
 
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
-use fdime::data::check_writable;
+use fdime::data::{check_writable, write_whole};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A file of a command with its name in messages, such as `--svg`.
@@ -56,6 +57,32 @@ pub fn check_extension(flag: &str, path: Option<&PathBuf>, extensions: &[&str]) 
     Err(Failure::Usage(format!("{flag} {path}: the name must end in {known}")))
 }
 
+/// Writes results to a .csv file, or to a .json file.
+pub fn write_table(
+    path: &Path,
+    results: &impl serde::Serialize,
+    write_csv: impl FnOnce(&mut csv::Writer<&mut dyn Write>) -> csv::Result<()>,
+) -> Outcome {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+        let text = serde_json::to_string_pretty(results)
+            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
+        return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
+    }
+    Ok(write_whole(path, |file| {
+        let mut table = csv::Writer::from_writer(file as &mut dyn Write);
+        write_csv(&mut table)?;
+        table.flush()
+    })?)
+}
+
+/// Returns a text that a spreadsheet does not take for a formula.
+pub fn spreadsheet_text(text: &str) -> String {
+    match text.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text.to_string(),
+    }
+}
+
 /// Outputs that are written before results are printed. If one fails, the others are still written
 /// and the results still printed.
 #[derive(Default)]
@@ -104,6 +131,13 @@ mod tests {
         assert!(message.contains("--log") && message.contains("the file of --svg"), "{message}");
         assert!(refusal(&[], &[("--svg", &at("none/a.svg"))]).contains("there is no folder"));
         assert!(check(&[("--plan", &at("plan.json"))], &[("--svg", &svg)]).is_ok());
+    }
+
+    #[test]
+    fn spreadsheets_are_not_given_formulas() {
+        assert_eq!(spreadsheet_text("=HYPERLINK(\"x\")"), "'=HYPERLINK(\"x\")");
+        assert_eq!(spreadsheet_text("@a"), "'@a");
+        assert_eq!(spreadsheet_text("price"), "price");
     }
 
     #[cfg(unix)]

@@ -206,6 +206,34 @@ pub fn gap(text: &str) -> Result<usize, Refusal> {
     })
 }
 
+/// The maximum number of lags.
+const MAX_LAGS: i64 = 100_000;
+
+/// Returns lags, from a range such as `-20..20`, which includes both ends, or a list of lags and
+/// ranges.
+pub fn lags(text: &str) -> Result<CommaSeparated<i64>, Refusal> {
+    let refuse = |problem: &str| Refusal(format!("--lags {text}: {problem}"));
+    let expected = "write a range such as -20..20, or lags such as 0,1,7";
+    let number = |text: &str| text.trim().parse::<i64>().map_err(|_| refuse(expected));
+    if text.trim().is_empty() {
+        return Err(Refusal(format!("--lags '': {expected}")));
+    }
+    let mut lags = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once("..").unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            let problem = format!("a range begins with its smallest lag, as in {last}..{first}");
+            return Err(refuse(&problem));
+        }
+        if last.saturating_sub(first).saturating_add(lags.len() as i64) >= MAX_LAGS {
+            return Err(refuse(&format!("there are at most {MAX_LAGS} lags")));
+        }
+        lags.extend(first..=last);
+    }
+    Ok(CommaSeparated(lags))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +246,16 @@ mod tests {
         assert_eq!(memory("1e9").unwrap(), 1_000_000_000);
         for text in ["", "GB", "-1GB", "8 kB", "nan"] {
             assert!(memory(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lags_are_ranges_and_lists() {
+        assert_eq!(lags("-2..1").unwrap().0, [-2, -1, 0, 1]);
+        assert_eq!(lags("7, 0..1").unwrap().0, [7, 0, 1]);
+        for text in ["", " ", "a", "1..", "..", "5..-5", "1,,2", "0.5", "0..99999999999"] {
+            let Err(Refusal(message)) = lags(text) else { panic!("{text}") };
+            assert!(message.starts_with("--lags "), "{message}");
         }
     }
 

@@ -76,14 +76,22 @@ parameters! {
     Folds = "folds",
     /// The columns that are held fixed.
     Given = "given",
+    /// The series that may tell about others.
+    From = "from",
+    /// The column that names the recording of a row.
+    Group = "group",
     /// The groups of columns to compare.
     Groups = "groups",
     /// The widths of hidden layers.
     Hidden = "hidden",
+    /// The number of steps of a series' own past that are held fixed.
+    History = "history",
     /// The scale of a critic's initial output weights.
     InitialScale = "initial_scale",
     /// The number of training steps.
     Iterations = "iterations",
+    /// The lags between two series.
+    Lags = "lags",
     /// The number of iterations at the end of a level that are summarised.
     Last = "last",
     /// The learning rate.
@@ -130,6 +138,10 @@ parameters! {
     Side = "side",
     /// The suite of tasks.
     Suite = "suite",
+    /// The column of times.
+    Time = "time",
+    /// The series that others may tell about.
+    To = "to",
     /// The view of an image.
     View = "view",
     /// The columns of x.

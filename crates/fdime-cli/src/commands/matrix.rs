@@ -1,23 +1,22 @@
 use super::estimate::amount;
-use super::{Interruptible, interrupt_flag, print_json, progress_bar};
+use super::unfinished::{journal_path, open_journal};
+use super::{Interruptible, print_json, unfinished};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
-use crate::outputs::{self, Outputs, check_extension};
+use crate::outputs::{self, Outputs, check_extension, spreadsheet_text};
 use crate::report::{heat_map, shortened};
 use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame, write_whole};
 use fdime::estimate::{
     Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
 };
-use fdime::parallel::{run_jobs, thread_count};
+use fdime::parallel::thread_count;
 use fdime::{CpuEngine, Nats, Parameter, counted};
-use indicatif::HumanDuration;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::Path;
 use std::time::Instant;
 
 #[derive(Serialize)]
@@ -41,7 +40,7 @@ pub fn run(args: &Matrix) -> Outcome {
     plan.order = args.series.order();
     let parameter = if args.groups.is_empty() { Parameter::Columns } else { Parameter::Groups };
     let LoadedFrame { frame, chosen } =
-        load_frame(&args.file, &selectors(args)?, parameter, &reading)?;
+        load_frame(&args.file, &selectors(args, parameter)?, &reading)?;
     for text in &frame.notes {
         note(&format!("note: {}", text.render(&FLAGS)));
     }
@@ -121,12 +120,12 @@ fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
 }
 
 /// Returns the selectors of the columns to read.
-fn selectors(args: &Matrix) -> Result<Vec<&str>, Failure> {
-    let groups = args.groups.iter().map(|group| Ok(name_and_selector(group)?.1));
+fn selectors(args: &Matrix, parameter: Parameter) -> Result<Vec<(&str, Parameter)>, Failure> {
+    let groups = args.groups.iter().map(|group| Ok((name_and_selector(group)?.1, parameter)));
     // The target need not be among the columns that are ranked.
     let target = args.y.as_deref().filter(|_| args.columns.is_some());
     let columns = args.columns.as_deref().into_iter().chain(target);
-    columns.map(Ok).chain(groups).collect()
+    columns.map(|columns| Ok((columns, parameter))).chain(groups).collect()
 }
 
 /// Returns the names and columns of the groups to compare.
@@ -174,9 +173,6 @@ fn groups(
 /// The most pairs of a matrix: at a second each, a year on one core.
 const MAX_PAIRS: u64 = 30_000_000;
 
-/// The number of pairs after which the time that is left can be estimated.
-const MIN_TIMED_PAIRS: usize = 20;
-
 struct Work<'a> {
     frame: &'a Frame,
     groups: &'a [(String, Vec<usize>)],
@@ -188,41 +184,19 @@ struct Work<'a> {
 impl Work<'_> {
     /// Estimates the pairs that the journal does not hold. Returns all pairs in order.
     fn run(&self, journal: MatrixJournal, threads: usize) -> Result<Vec<PairEstimate>, Failure> {
-        let all = self.pairs;
-        let open: Vec<(usize, usize)> =
-            all.iter().copied().filter(|pair| journal.find(pair).is_empty()).collect();
         let (columns, rows) = (self.groups.len(), self.frame.rows);
-        let pairs = counted(all.len(), "pair");
+        let pairs = counted(self.pairs.len(), "pair");
         note(&format!("{pairs} of {columns} columns or groups, {}", counted(rows, "row")));
-        let bar = progress_bar(all.len() as u64);
-        bar.set_position((all.len() - open.len()) as u64);
-        bar.set_message("pairs");
-        let progress = Interruptible(interrupt_flag());
-        let start = Instant::now();
-        let journal = Mutex::new(journal);
-        let outcomes = run_jobs(threads, open.len(), |index, threads| -> fdime::Result<()> {
-            let found = self.estimate(open[index], threads, &progress)?;
-            let mut journal = journal.lock().unwrap_or_else(|error| error.into_inner());
-            journal.append(PairRecord { pair: open[index], found })?;
-            bar.inc(1);
-            let done = bar.position() as usize + open.len() - all.len();
-            if bar.is_hidden() && done == MIN_TIMED_PAIRS && done < open.len() {
-                let left = start.elapsed().mul_f64((open.len() - done) as f64 / done as f64);
-                note(&format!(
-                    "{} done, about {} left",
-                    counted(done, "pair"),
-                    HumanDuration(left)
-                ));
-            }
-            Ok(())
-        });
-        bar.finish_and_clear();
-        outcomes.into_iter().collect::<fdime::Result<()>>().map_err(|error| match error {
-            fdime::Error::Interrupted => Failure::Paused,
-            error => error.into(),
-        })?;
-        let journal = journal.into_inner().unwrap_or_else(|error| error.into_inner());
-        Ok(all.iter().flat_map(|pair| journal.find(pair).last()).map(|r| r.found.clone()).collect())
+        let records = unfinished::run(
+            Some(journal),
+            self.pairs,
+            "pair",
+            threads,
+            |&pair, threads, progress| {
+                Ok(PairRecord { pair, found: self.estimate(pair, threads, progress)? })
+            },
+        )?;
+        Ok(records.into_iter().map(|record| record.found).collect())
     }
 
     fn estimate(
@@ -238,54 +212,13 @@ impl Work<'_> {
     }
 }
 
-fn journal_path(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
-    name.push(".unfinished");
-    PathBuf::from(name)
-}
-
-/// Opens the journal of a matrix. A journal of an earlier run is continued only if that was asked
-/// for.
-fn open_journal(
-    path: &Path,
-    heading: &MatrixHeading,
-    resume: bool,
-) -> Result<MatrixJournal, Failure> {
-    if path.exists() && !resume {
-        return Err(Failure::Usage(format!(
-            "{}: there is an unfinished run; continue it with --resume, or delete this file",
-            path.display()
-        )));
-    }
-    let journal = MatrixJournal::open_with_heading(path, heading)?;
-    if let Some(damage) = journal.entries().damage() {
-        note(&format!("note: {}: {damage}", path.display()));
-    }
-    Ok(journal)
-}
-
 fn write_output(path: &Path, report: &Report) -> Outcome {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        let text = serde_json::to_string_pretty(report)
-            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
-        return Ok(write_whole(path, |file| writeln!(file, "{text}"))?);
-    }
-    Ok(write_whole(path, |file| {
-        let mut table = csv::Writer::from_writer(file);
-        for pair in report.results {
+    outputs::write_table(path, report, |table| {
+        report.results.iter().try_for_each(|pair| {
             let (x, y) = (spreadsheet_text(&pair.x), spreadsheet_text(&pair.y));
-            table.serialize(PairEstimate { x, y, ..pair.clone() })?;
-        }
-        table.flush()
-    })?)
-}
-
-/// Returns a text that a spreadsheet does not take for a formula.
-fn spreadsheet_text(text: &str) -> String {
-    match text.starts_with(['=', '+', '-', '@']) {
-        true => format!("'{text}"),
-        false => text.to_string(),
-    }
+            table.serialize(PairEstimate { x, y, ..pair.clone() })
+        })
+    })
 }
 
 /// Prints the strongest pairs.
@@ -337,16 +270,4 @@ fn print_top(pairs: &[PairEstimate], args: &Matrix, seconds: f64) -> Outcome {
         writeln!(out, "... and {} more in the file", found.len() - MAX_SHOWN)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spreadsheets_are_not_given_formulas() {
-        assert_eq!(spreadsheet_text("=HYPERLINK(\"x\")"), "'=HYPERLINK(\"x\")");
-        assert_eq!(spreadsheet_text("@a"), "'@a");
-        assert_eq!(spreadsheet_text("price"), "price");
-    }
 }

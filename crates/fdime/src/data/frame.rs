@@ -101,6 +101,23 @@ impl Column {
         self.values.is_missing(row)
     }
 
+    /// Returns the column of these rows, with the categories that occur in them.
+    pub fn at(&self, rows: &[usize]) -> Column {
+        let values = match &self.values {
+            Values::Continuous(values) => {
+                Values::Continuous(rows.iter().map(|row| values[*row]).collect())
+            }
+            Values::Discrete { codes, labels } => {
+                let mut categories = Categories::default();
+                for row in rows {
+                    categories.push(labels.get(codes[*row] as usize).map(String::as_str));
+                }
+                categories.finish()
+            }
+        };
+        Column { name: self.name.clone(), values }
+    }
+
     /// Returns whether all present values are whole numbers, at most `max` of them different.
     pub fn is_few_whole_numbers(&self, max: usize) -> bool {
         let Values::Continuous(values) = &self.values else { return false };

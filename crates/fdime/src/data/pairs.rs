@@ -164,11 +164,10 @@ pub struct LoadedFrame {
 }
 
 /// Reads all rows of the columns that the selectors choose, or of all columns if there is no
-/// selector. Errors name `parameter`, which holds the selectors.
+/// selector. Errors name the parameter that holds the selector.
 pub fn load_frame(
     path: &Path,
-    selectors: &[&str],
-    parameter: Parameter,
+    selectors: &[(&str, Parameter)],
     reading: &Reading,
 ) -> Result<LoadedFrame> {
     let opened = open(path, reading)?;
@@ -176,7 +175,7 @@ pub fn load_frame(
     let fail = |problem: Message| data_error(&file, problem);
     let chosen = selectors
         .iter()
-        .map(|selector| choose(opened.names(), selector, parameter))
+        .map(|(selector, parameter)| choose(opened.names(), selector, *parameter))
         .collect::<Result<Vec<Vec<Choice>>>>()
         .map_err(|error| fail(error.into()))?;
     let mut wanted: Vec<Choice> = match selectors {
@@ -682,13 +681,7 @@ fn keep_rows(column: &mut Column, kept: &[usize]) {
             }
             values.truncate(kept.len());
         }
-        Values::Discrete { codes, labels } => {
-            let mut categories = Categories::default();
-            for row in kept {
-                categories.push(labels.get(codes[*row] as usize).map(String::as_str));
-            }
-            column.values = categories.finish();
-        }
+        Values::Discrete { .. } => *column = column.at(kept),
     }
 }
 
@@ -913,7 +906,9 @@ mod tests {
         assert_eq!((table.kept.len(), table.x[0].len(), table.n_dropped), (50, 50, 1));
         assert!(table.kept.is_sorted() && table.kept[49] > 200);
         assert_eq!(notes(&table), ["50 of 299 rows were used, drawn at random"]);
-        let loaded = load_frame(&path, &["a", "b"], Parameter::Columns, &reading).unwrap();
+        let loaded =
+            load_frame(&path, &["a", "b"].map(|name| (name, Parameter::Columns)), &reading)
+                .unwrap();
         assert_eq!((loaded.frame.rows, loaded.chosen), (50, vec![vec![0], vec![1]]));
     }
 

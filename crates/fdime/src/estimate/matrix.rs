@@ -2,8 +2,9 @@
 
 use super::plan::EstimatePlan;
 use super::progress::Progress;
+use super::result::Estimate;
 use super::{benjamini_hochberg, estimate};
-use crate::data::{Frame, Reading, pairs_of};
+use crate::data::{Frame, PairTable, Reading, pairs_of};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
@@ -51,6 +52,20 @@ impl PairEstimate {
         engine: &dyn Engine,
         progress: &dyn Progress,
     ) -> Result<Self> {
+        let run = |table: &PairTable| {
+            let plan = plan.for_data(&table.x, &table.y);
+            estimate(&table.x, &table.y, &plan, engine, progress)
+        };
+        Self::of_table([x_name, y_name], pairs_of(frame, x, y, reading), wording, run)
+    }
+
+    /// As [`new`](Self::new), for a table that was made and is estimated in another way.
+    pub(super) fn of_table(
+        [x_name, y_name]: [&str; 2],
+        table: Result<PairTable>,
+        wording: &dyn Wording,
+        run: impl FnOnce(&PairTable) -> Result<Estimate>,
+    ) -> Result<Self> {
         let mut pair = PairEstimate {
             x: x_name.into(),
             y: y_name.into(),
@@ -63,10 +78,9 @@ impl PairEstimate {
             reliability: None,
             problem: None,
         };
-        let result = pairs_of(frame, x, y, reading).and_then(|table| {
+        let result = table.and_then(|table| {
             pair.n_rows = table.kept.len();
-            let plan = plan.for_data(&table.x, &table.y);
-            estimate(&table.x, &table.y, &plan, engine, progress)
+            run(&table)
         });
         match result {
             Ok(result) => {

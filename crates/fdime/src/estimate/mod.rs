@@ -35,6 +35,8 @@ mod serial;
 mod shift_test;
 mod table_rows;
 mod terms;
+mod timeline;
+mod transfer;
 mod verdict;
 
 pub use chained::ChainChoice;
@@ -56,6 +58,11 @@ pub use result::{
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
+pub use timeline::Timeline;
+pub use transfer::{
+    TransferEntropy, TransferHeading, TransferJournal, TransferPlan, TransferRecord,
+    TransferSeries, transfer_entropy,
+};
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};

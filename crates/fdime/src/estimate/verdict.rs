@@ -875,6 +875,7 @@ mod tests {
             let evidence = Evidence {
                 x: &x,
                 y: &y,
+                given: None,
                 rows,
                 mi,
                 largest_term: mi,
@@ -939,6 +940,7 @@ mod tests {
             let evidence = Evidence {
                 x,
                 y: &[],
+                given: None,
                 rows,
                 mi: 0.5,
                 largest_term: 0.5,

@@ -1,0 +1,233 @@
+//! The places of rows in time: recordings, and steps of equal length within each.
+
+use crate::data::{Column, Values};
+use crate::error::{Error, Result, quote};
+use crate::message::{Message, Parameter};
+use std::collections::HashMap;
+
+/// A difference of times is a number of steps if it differs from one by less than this share of a
+/// step: clocks are not exact, and numbers are rounded.
+const TOLERANCE: f64 = 0.01;
+
+/// The maximum number of steps for each row: times with more gaps are hardly a series.
+const MAX_STEPS_PER_ROW: usize = 20;
+
+/// The places of the rows of a table in time. Without a column of times every row is a step. Rows
+/// without a time or without a recording have no place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline {
+    pub(super) recordings: Vec<Recording>,
+    /// The number of rows of the table.
+    rows: usize,
+}
+
+/// An uninterrupted part of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Recording {
+    /// The value of the column of recordings; `None` if the whole table is one recording.
+    pub(super) name: Option<String>,
+    /// The row at each step; `None` where no row has that time.
+    pub(super) steps: Vec<Option<usize>>,
+}
+
+impl Timeline {
+    /// Returns the timeline of a table with this many rows. `time` is a column of numbers on a grid
+    /// that may have gaps; rows need not be sorted by it. `group` names the recording of each row.
+    ///
+    /// # Errors
+    /// If times are not numbers, repeat within a recording, or are not on a grid.
+    pub fn new(rows: usize, time: Option<&Column>, group: Option<&Column>) -> Result<Self> {
+        for column in time.iter().chain(&group).filter(|column| column.len() != rows) {
+            let columns = [(column.name.clone(), column.len()), ("x".into(), rows)];
+            return Err(Error::UnequalColumns { columns });
+        }
+        let is_placed =
+            |row: &usize| time.iter().chain(&group).all(|column| !column.is_missing(*row));
+        let mut members: Vec<(Option<String>, Vec<usize>)> = Vec::new();
+        let mut known = HashMap::new();
+        for row in (0..rows).filter(is_placed) {
+            let label = group.map(|column| label(column, row));
+            let place = *known.entry(label).or_insert_with_key(|label| {
+                members.push((label.clone(), Vec::new()));
+                members.len() - 1
+            });
+            members[place].1.push(row);
+        }
+        let recordings = match time {
+            None => members.into_iter().map(|(name, rows)| Recording {
+                name,
+                steps: rows.into_iter().map(Some).collect(),
+            }),
+            Some(time) => return Ok(Timeline { recordings: on_grid(members, time)?, rows }),
+        };
+        Ok(Timeline { recordings: recordings.collect(), rows })
+    }
+
+    /// Returns the number of rows that have no place.
+    pub fn unplaced(&self) -> usize {
+        let steps = self.recordings.iter().flat_map(|recording| &recording.steps);
+        self.rows - steps.flatten().count()
+    }
+
+    /// Returns the number of rows of the table.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the shortest recording; `None` if no row has a place.
+    pub(super) fn shortest(&self) -> Option<&Recording> {
+        self.recordings.iter().min_by_key(|recording| recording.steps.len())
+    }
+}
+
+/// Returns the value of a row as text.
+fn label(column: &Column, row: usize) -> String {
+    match &column.values {
+        Values::Continuous(values) => values[row].to_string(),
+        Values::Discrete { codes, labels } => {
+            labels.get(codes[row] as usize).cloned().unwrap_or_default()
+        }
+    }
+}
+
+/// Returns recordings whose rows are at their times.
+fn on_grid(
+    mut members: Vec<(Option<String>, Vec<usize>)>,
+    time: &Column,
+) -> Result<Vec<Recording>> {
+    let Values::Continuous(times) = &time.values else {
+        let problem = format!("column {} holds text; write numbers or dates", quote(&time.name));
+        return Err(refused(problem.into()));
+    };
+    let mut differences = Vec::new();
+    for (_, members) in &mut members {
+        members.sort_by(|a, b| times[*a].total_cmp(&times[*b]));
+        for pair in members.windows(2) {
+            if times[pair[0]] == times[pair[1]] {
+                return Err(repeated([pair[0], pair[1]], times));
+            }
+            differences.push(times[pair[1]] - times[pair[0]]);
+        }
+    }
+    let step = step(&differences);
+    let mut steps = 0;
+    let recordings = members.into_iter().map(|(name, rows)| {
+        let mut placed = vec![rows.first().copied()];
+        for pair in rows.windows(2) {
+            let count = (times[pair[1]] - times[pair[0]]) / step;
+            if (count - count.round()).abs() > TOLERANCE {
+                return Err(off_grid([pair[0], pair[1]], times, step));
+            }
+            steps += count.round() as usize;
+            if steps > MAX_STEPS_PER_ROW * differences.len() {
+                return Err(mostly_gaps(differences.len(), step));
+            }
+            placed.resize(placed.len() + count.round() as usize - 1, None);
+            placed.push(Some(pair[1]));
+        }
+        Ok(Recording { name, steps: placed })
+    });
+    recordings.collect()
+}
+
+/// Returns the length of a step: the mean of the differences that are no multiple of another one.
+fn step(differences: &[f64]) -> f64 {
+    let smallest = differences.iter().copied().fold(f64::INFINITY, f64::min);
+    let single = differences.iter().filter(|difference| **difference < 1.5 * smallest);
+    let (count, sum) = single.fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value));
+    sum / count
+}
+
+fn refused(problem: Message) -> Error {
+    Error::Selection { choice: Message::new().parameter(Parameter::Time), problem }
+}
+
+fn repeated([first, second]: [usize; 2], times: &[f64]) -> Error {
+    let text = format!(
+        "rows {} and {} have the same time, {}; if they belong to different recordings, name the \
+         column of recordings in ",
+        first + 1,
+        second + 1,
+        times[first]
+    );
+    refused(Message::from(text).parameter(Parameter::Group))
+}
+
+fn off_grid([first, second]: [usize; 2], times: &[f64], step: f64) -> Error {
+    let text = format!(
+        "the times are not on a grid: row {} is {:.6} after row {}, which is no multiple of the step \
+         {step:.6}; resample the series to equal steps, or leave out ",
+        second + 1,
+        times[second] - times[first],
+        first + 1,
+    );
+    refused(Message::from(text).parameter(Parameter::Time).text(", and lags count rows"))
+}
+
+fn mostly_gaps(rows: usize, step: f64) -> Error {
+    let text = format!(
+        "the times have a step of {step:.6}, but more than {MAX_STEPS_PER_ROW} steps for each of {rows} \
+         rows; name the column of recordings in "
+    );
+    let message = Message::from(text).parameter(Parameter::Group).text(", or leave out ");
+    refused(message.parameter(Parameter::Time).text(", and lags count rows"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::serial::tests::numbers;
+    use super::*;
+
+    fn timeline(times: &[f64], groups: Option<&[f64]>) -> Result<Timeline> {
+        let group = groups.map(|groups| numbers("trial", groups.to_vec()));
+        Timeline::new(times.len(), Some(&numbers("t", times.to_vec())), group.as_ref())
+    }
+
+    fn steps(timeline: &Timeline) -> Vec<Vec<Option<usize>>> {
+        timeline.recordings.iter().map(|recording| recording.steps.clone()).collect()
+    }
+
+    #[test]
+    fn rows_are_placed_at_their_times() {
+        let found = timeline(&[0.1, 0.3, 0.2, f64::NAN, 0.6000001], None).unwrap();
+        assert_eq!(steps(&found), [[Some(0), Some(2), Some(1), None, None, Some(4)]]);
+        assert_eq!(found.unplaced(), 1);
+        let found = timeline(&[5.0, 0.0, 6.0, 1.0, 3.0], Some(&[1.0, 2.0, 1.0, 2.0, 2.0])).unwrap();
+        assert_eq!(steps(&found)[0], [Some(0), Some(2)]);
+        assert_eq!(steps(&found)[1], [Some(1), Some(3), None, Some(4)]);
+        assert_eq!(found.recordings[1].name.as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn without_times_rows_are_steps_of_their_recording() {
+        let group = numbers("trial", vec![1.0, 2.0, f64::NAN, 1.0]);
+        let found = Timeline::new(4, None, Some(&group)).unwrap();
+        assert_eq!(steps(&found), [vec![Some(0), Some(3)], vec![Some(1)]]);
+        assert_eq!(found.unplaced(), 1);
+        let found = Timeline::new(2, None, None).unwrap();
+        assert_eq!(steps(&found), [[Some(0), Some(1)]]);
+    }
+
+    #[test]
+    fn times_that_are_not_on_a_grid_are_refused() {
+        let refusal = |times: &[f64]| timeline(times, None).unwrap_err().to_string();
+        let text = refusal(&[0.0, 1.0, 2.0, 4.5]);
+        assert!(text.starts_with("time: ") && text.contains("row 4 is 2.5"), "{text}");
+        assert!(text.contains("leave out time"), "{text}");
+        assert!(refusal(&[0.0, 1.0, 1.0]).contains("rows 2 and 3 have the same time, 1; "));
+        assert!(refusal(&[0.0, 1.0, 1e9]).contains("more than 20 steps for each"));
+        let texts = Values::Discrete { codes: vec![0], labels: vec!["a".into()] };
+        let texts = Column { name: "t".into(), values: texts };
+        assert!(Timeline::new(1, Some(&texts), None).unwrap_err().to_string().contains("text"));
+    }
+
+    /// Clocks that are off by half a percent of a step do not lose a step in a long gap.
+    #[test]
+    fn jitter_is_not_counted_as_steps() {
+        let jitter = |k: usize| k as f64 + 0.004 * (k as f64).sin();
+        let times: Vec<f64> = (0..100).chain(105..200).map(jitter).collect();
+        let found = timeline(&times, None).unwrap();
+        assert_eq!(found.recordings[0].steps.len(), 200);
+        assert_eq!(found.recordings[0].steps[105], Some(100));
+    }
+}
