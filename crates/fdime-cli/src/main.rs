@@ -55,6 +55,7 @@ fn run(command: Command) -> failure::Outcome {
         Command::Estimate(args) => commands::estimate::run(&args),
         Command::Apply(args) => commands::apply::run(&args),
         Command::Matrix(args) => commands::matrix::run(&args),
+        Command::Transfer(args) => commands::transfer::run(&args),
         Command::Suite(args) => commands::suite::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Sample(args) => commands::sample::run(&args),

@@ -12,6 +12,7 @@ fn help_fits_a_terminal_of_80_columns() {
         "estimate",
         "apply",
         "matrix",
+        "transfer",
         "suite",
         "list",
         "sample",

@@ -12,6 +12,8 @@ pub mod reproduce;
 pub mod sample;
 pub mod staircase;
 pub mod suite;
+pub mod transfer;
+mod unfinished;
 
 use crate::args::{Estimation, Notation, Reading, Series};
 use crate::console::{is_quiet, note};

@@ -2,6 +2,7 @@
 
 pub mod chart;
 pub mod estimate;
+pub mod graphml;
 pub mod heat_map;
 pub mod staircase;
 mod terms;
