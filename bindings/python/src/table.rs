@@ -222,6 +222,12 @@ impl Table {
         Self::from_columns(positions.into_iter().map(pick).collect::<PyResult<_>>()?)
     }
 
+    /// Returns a table of these columns followed by those of another table.
+    fn beside(&self, other: &Bound<'_, Self>) -> PyResult<Self> {
+        let columns = self.frame.columns.iter().chain(&other.get().frame.columns);
+        Self::from_columns(columns.cloned().collect())
+    }
+
     /// Returns a table with the columns of these selectors converted to categories or to numbers.
     fn typed(&self, discrete: Vec<String>, numeric: Vec<String>) -> PyResult<Self> {
         let [discrete, numeric] = [&discrete, &numeric]

@@ -22,6 +22,13 @@ from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
 from ._staircase import Staircase, staircase, staircase_plan
+from ._transfer import (
+    TransferDirection,
+    TransferEntropy,
+    TransferNetwork,
+    transfer_entropy,
+    transfer_network,
+)
 
 if TYPE_CHECKING:
     from .sklearn import MutualInformation
@@ -41,6 +48,9 @@ __all__ = [
     "Reason",
     "Scenario",
     "Staircase",
+    "TransferDirection",
+    "TransferEntropy",
+    "TransferNetwork",
     "Verdict",
     "__version__",
     "benchmark",
@@ -51,6 +61,8 @@ __all__ = [
     "names",
     "staircase",
     "staircase_plan",
+    "transfer_entropy",
+    "transfer_network",
 ]
 
 

@@ -17,12 +17,16 @@ __all__ = [
     "Scenario",
     "Table",
     "Trace",
+    "TransferJournal",
     "adjust_pairs",
     "check_plan",
+    "check_transfer",
     "combine",
+    "compare_transfers",
     "estimate",
     "estimate_pair",
     "estimate_plan",
+    "estimate_transfer",
     "execute",
     "names",
     "notice",
@@ -31,6 +35,7 @@ __all__ = [
     "staircase_plan",
     "suite",
     "summarise",
+    "transfer_plan_for_target",
 ]
 
 __version__: str
@@ -61,6 +66,7 @@ class Table:
     def fingerprint(self) -> str: ...
     def positions(self, selector: str, argument: str) -> list[int]: ...
     def select(self, positions: list[int]) -> Table: ...
+    def beside(self, other: Table) -> Table: ...
     def typed(self, discrete: list[str], numeric: list[str]) -> Table: ...
 
 @final
@@ -81,6 +87,13 @@ class Journal:
     def __new__(cls, path: str | PathLike[str], heading: str) -> Journal: ...
     def find(self, pair: tuple[int, int]) -> str | None: ...
     def append(self, pair: tuple[int, int], estimate: str) -> None: ...
+    def close(self) -> None: ...
+
+@final
+class TransferJournal:
+    def __new__(cls, path: str | PathLike[str], heading: str) -> TransferJournal: ...
+    def find(self, direction: tuple[int, int]) -> str | None: ...
+    def append(self, direction: tuple[int, int], estimate: str) -> None: ...
     def close(self) -> None: ...
 
 @final
@@ -158,6 +171,19 @@ def estimate(
     threads: int,
     callback: _Callback,
 ) -> dict[str, Any]: ...
+def check_transfer(series: dict[str, Table | None], plan: str) -> None: ...
+def transfer_plan_for_target(
+    target: dict[str, Table | None], plan: str, callback: _Callback
+) -> str: ...
+def estimate_transfer(
+    source: Table,
+    target: dict[str, Table | None],
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
+) -> str: ...
+def compare_transfers(directions: str) -> str: ...
 def estimate_pair(
     x: tuple[str, Table],
     y: tuple[str, Table],
