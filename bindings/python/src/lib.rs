@@ -11,6 +11,7 @@ mod matrix;
 mod select;
 mod staircase;
 mod table;
+mod transfer;
 mod wording;
 
 use pyo3::prelude::*;
@@ -35,6 +36,11 @@ mod _native {
     use super::staircase::{Run, Trace, combine, execute, run_plans, staircase_plan, summarise};
     #[pymodule_export]
     use super::table::Table;
+    #[pymodule_export]
+    use super::transfer::{
+        TransferJournal, check_transfer, compare_transfers, estimate_transfer,
+        transfer_plan_for_target,
+    };
 
     /// Silences panics that the library returns as errors.
     #[pymodule_init]

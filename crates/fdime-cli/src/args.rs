@@ -76,6 +76,14 @@ pub enum Command {
         fdime lag trials.parquet --x stimulus --y 'unit_*' --group trial -o lags.json\n  \
         fdime lag series.csv --x 'station_*' --y rain -o lags.csv --resume")]
     Lag(Box<Lag>),
+    /// Transfer entropy: what the past of one series tells about the next value of another
+    #[command(after_help = "Examples:\n  \
+        fdime transfer series.csv --from x --to y --history 3 --lags 1..5\n  \
+        fdime transfer series.csv --from 'sensor_*' --to load --time hour\n  \
+        fdime transfer trials.csv --from x --to y --group trial --json\n  \
+        fdime transfer series.csv --columns 'r*' -o network.csv --svg network.svg\n  \
+        fdime transfer series.csv -o network.csv --graphml network.graphml --resume")]
+    Transfer(Box<Transfer>),
     /// Estimate the capacity of a channel with a discrete input: the most that the output can tell
     /// about the input
     #[command(after_help = "Examples:\n  \
@@ -345,8 +353,8 @@ pub struct Estimation {
     /// auto, copula, cca, ksg, or any estimator of 'fdime list'
     #[arg(long, default_value = "auto", value_parser = named::<Method>)]
     pub estimator: Method,
-    /// How much computation to spend [default: default, or quick for a matrix, lags
-    /// and a selection]
+    /// How much computation to spend [default: default, or quick for a matrix, lags,
+    /// transfer entropy and a selection]
     #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
     pub effort: Option<Effort>,
     /// Folds of cross-fitting
@@ -617,6 +625,60 @@ pub struct Lag {
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Write a figure to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Continue an unfinished run
+    #[arg(long, requires = "output")]
+    pub resume: bool,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub estimation: Estimation,
+    /// Print bits instead of nats; files are in nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Transfer {
+    /// The table, with a row for each step in time; - is standard input
+    pub file: PathBuf,
+    /// The series whose past may tell about those of --to; the opposite directions are also
+    /// estimated
+    #[arg(long, value_name = "COLUMNS", requires = "to")]
+    pub from: Option<String>,
+    /// The series whose next value is told about
+    #[arg(long, value_name = "COLUMNS", requires = "from")]
+    pub to: Option<String>,
+    /// A network: all directions between these columns [default: all, without --from and --to]
+    #[arg(long, value_name = "COLUMNS", conflicts_with_all = ["from", "to"])]
+    pub columns: Option<String>,
+    /// How many past values of the told series are held fixed [default: as many as predict it]
+    #[arg(long, value_name = "N")]
+    pub history: Option<usize>,
+    /// The steps by which the telling series is earlier: a range such as 1..5, or a list
+    /// [default: 1 to the history]
+    #[arg(long, value_name = "LAGS", allow_hyphen_values = true, value_parser = values::lags)]
+    pub lags: Option<CommaSeparated<i64>>,
+    /// The column of times, on a grid that may have gaps [default: every row is a step]
+    #[arg(long, value_name = "COLUMN")]
+    pub time: Option<String>,
+    /// The column that tells recordings apart, which are never mixed
+    #[arg(long, value_name = "COLUMN")]
+    pub group: Option<String>,
+    /// Rows left out between contiguous folds [default: twice the autocorrelation time]
+    #[arg(long, value_name = "GAP")]
+    pub blocks: Option<usize>,
+    /// Where to write all directions: a .csv or .json file
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Write the network to this file, for programs that draw and analyse graphs
+    #[arg(long, value_name = "FILE")]
+    pub graphml: Option<PathBuf>,
+    /// Write a map of all directions to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Continue an unfinished run

@@ -58,6 +58,7 @@ fn run(command: Command) -> failure::Outcome {
         Command::Select(args) => commands::select::run(&args),
         Command::Lag(args) => commands::lag::run(&args),
         Command::Capacity(args) => commands::capacity::run(&args),
+        Command::Transfer(args) => commands::transfer::run(&args),
         Command::Suite(args) => commands::suite::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Sample(args) => commands::sample::run(&args),

@@ -14,6 +14,7 @@ fn help_fits_a_terminal_of_80_columns() {
         "matrix",
         "lag",
         "capacity",
+        "transfer",
         "suite",
         "list",
         "sample",

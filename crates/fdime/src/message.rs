@@ -78,12 +78,16 @@ parameters! {
     Folds = "folds",
     /// The columns that are held fixed.
     Given = "given",
+    /// The series that may tell about others.
+    From = "from",
     /// The column that names the recording of a row.
     Group = "group",
     /// The groups of columns to compare.
     Groups = "groups",
     /// The widths of hidden layers.
     Hidden = "hidden",
+    /// The number of steps of a series' own past that are held fixed.
+    History = "history",
     /// The scale of a critic's initial output weights.
     InitialScale = "initial_scale",
     /// The number of training steps.
@@ -140,6 +144,8 @@ parameters! {
     Suite = "suite",
     /// The column of times.
     Time = "time",
+    /// The series that others may tell about.
+    To = "to",
     /// The view of an image.
     View = "view",
     /// The columns of x.

@@ -25,6 +25,13 @@ from ._native import __version__
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
 from ._select import SelectedFeature, Selection, select_features
 from ._staircase import Staircase, staircase, staircase_plan
+from ._transfer import (
+    TransferDirection,
+    TransferEntropy,
+    TransferNetwork,
+    transfer_entropy,
+    transfer_network,
+)
 
 if TYPE_CHECKING:
     from .sklearn import MutualInformation, MutualInformationSelector
@@ -50,6 +57,9 @@ __all__ = [
     "SelectedFeature",
     "Selection",
     "Staircase",
+    "TransferDirection",
+    "TransferEntropy",
+    "TransferNetwork",
     "Verdict",
     "__version__",
     "benchmark",
@@ -64,6 +74,8 @@ __all__ = [
     "select_features",
     "staircase",
     "staircase_plan",
+    "transfer_entropy",
+    "transfer_network",
 ]
 
 

@@ -17,17 +17,21 @@ __all__ = [
     "Scenario",
     "Table",
     "Trace",
+    "TransferJournal",
     "__version__",
     "adjust_lag_profiles",
     "adjust_pairs",
     "channel_capacity",
     "check_lags",
     "check_plan",
+    "check_transfer",
     "combine",
+    "compare_transfers",
     "estimate",
     "estimate_lag",
     "estimate_pair",
     "estimate_plan",
+    "estimate_transfer",
     "execute",
     "lag_profile",
     "names",
@@ -38,6 +42,7 @@ __all__ = [
     "staircase_plan",
     "suite",
     "summarise",
+    "transfer_plan_for_target",
 ]
 
 __version__: str
@@ -92,6 +97,14 @@ class Journal:
     def close(self) -> None: ...
 
 @final
+class TransferJournal:
+    def __new__(cls, path: str | PathLike[str], heading: str) -> TransferJournal: ...
+    def find(self, direction: tuple[int, int]) -> str | None: ...
+    def append(self, direction: tuple[int, int], estimate: str) -> None: ...
+    def close(self) -> None: ...
+
+@final
+
 class LagJournal:
     def __new__(cls, path: str | PathLike[str], heading: str) -> LagJournal: ...
     def find(self, lag: tuple[int, int, int]) -> str | None: ...
@@ -210,6 +223,19 @@ def select_features(
     threads: int,
     callback: _Callback,
 ) -> str: ...
+def check_transfer(series: dict[str, Table | None], plan: str) -> None: ...
+def transfer_plan_for_target(
+    target: dict[str, Table | None], plan: str, callback: _Callback
+) -> str: ...
+def estimate_transfer(
+    source: Table,
+    target: dict[str, Table | None],
+    plan: str,
+    options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
+) -> str: ...
+def compare_transfers(directions: str) -> str: ...
 def adjust_pairs(pairs: str) -> str: ...
 def check_plan(plan: str, rows: int) -> None: ...
 def notice(estimator: str) -> str | None: ...

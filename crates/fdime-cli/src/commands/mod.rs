@@ -15,6 +15,7 @@ pub mod sample;
 pub mod select;
 pub mod staircase;
 pub mod suite;
+pub mod transfer;
 mod unfinished;
 
 use crate::args::{Estimation, Notation, Reading, Series};

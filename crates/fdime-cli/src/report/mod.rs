@@ -3,6 +3,7 @@
 pub mod capacity;
 pub mod chart;
 pub mod estimate;
+pub mod graphml;
 pub mod heat_map;
 pub mod lag;
 pub mod selection;

@@ -42,6 +42,7 @@ mod shift_test;
 mod table_rows;
 mod terms;
 mod timeline;
+mod transfer;
 mod verdict;
 
 pub use capacity::{CapacityReport, ChannelCapacity, InputLevel, channel_capacity};
@@ -74,6 +75,10 @@ pub use selection::{
     select_features,
 };
 pub use timeline::Timeline;
+pub use transfer::{
+    TransferEntropy, TransferHeading, TransferJournal, TransferPlan, TransferRecord,
+    TransferSeries, transfer_entropy,
+};
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 
 use crate::baseline::{CanonicalModel, ksg};

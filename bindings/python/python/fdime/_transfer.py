@@ -1,0 +1,467 @@
+"""Transfer entropy between series."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from itertools import permutations as ordered_pairs
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
+from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._inputs import as_table, check_index, selector_list
+from ._matrix import _positions
+from ._parallel import raise_if_cancelled, run_jobs
+from ._progress import ProgressCallback, progress_callback
+
+
+@dataclass(frozen=True)
+class TransferDirection:
+    """The transfer entropy from one series to another, in nats."""
+
+    #: The names of the series.
+    source: str
+    target: str
+    #: The estimate; NaN if there is a problem.
+    te: float
+    #: The 95% interval.
+    interval: tuple[float, float]
+    #: The p-value of the test that nothing is transferred; NaN if there is a problem.
+    p_value: float
+    #: The p-value, adjusted for the number of directions (Benjamini-Hochberg).
+    p_adjusted: float
+    #: The number of past values of the target that were held fixed.
+    history: int
+    #: The lags of the source.
+    lags: tuple[int, ...]
+    #: The number of instants with all values.
+    n_rows: int
+    #: ``good``, ``fair`` or ``doubtful``; None if there is a problem.
+    reliability: str | None
+    #: Why there is no estimate.
+    problem: str | None
+
+    @classmethod
+    def _from_record(cls, record: dict[str, Any]) -> TransferDirection:
+        return cls(
+            record["from"],
+            record["to"],
+            _number(record["te_nats"]),
+            (_number(record["ci_low"]), _number(record["ci_high"])),
+            _number(record["p_value"]),
+            _number(record["p_adjusted"]),
+            record["history"],
+            tuple(record["lags"]),
+            record["n_rows"],
+            record["reliability"],
+            record["problem"],
+        )
+
+    def __str__(self) -> str:
+        if self.problem is not None:
+            return f"{self.source} -> {self.target}: {self.problem}"
+        low, high = self.interval
+        return (
+            f"{self.source} -> {self.target}: {self.te:.3f} nats, 95% interval {low:.3f} to "
+            f"{high:.3f}, p = {self.p_adjusted:.3f}"
+        )
+
+
+@dataclass(frozen=True)
+class TransferEntropy:
+    """Transfer entropy in both directions between two series, in nats."""
+
+    #: From the source to the target, and from the target to the source.
+    forward: TransferDirection
+    backward: TransferDirection
+    #: The plan of both estimates.
+    plan: dict[str, Any] = field(repr=False)
+
+    @property
+    def net(self) -> float:
+        """The estimate of the forward direction less that of the backward direction."""
+        return self.forward.te - self.backward.te
+
+    @property
+    def stronger(self) -> TransferDirection | None:
+        """The direction whose interval lies above that of the other; None if they overlap."""
+        for one, other in ((self.forward, self.backward), (self.backward, self.forward)):
+            if one.interval[0] > other.interval[1]:
+                return one
+        return None
+
+    def __str__(self) -> str:
+        stronger = self.stronger
+        verdict = (
+            "neither direction is shown to be stronger: the intervals overlap"
+            if stronger is None
+            else f"{stronger.source} -> {stronger.target} is stronger: the intervals do not overlap"
+        )
+        return f"{self.forward}\n{self.backward}\n{verdict}"
+
+
+@dataclass(frozen=True, eq=False)
+class TransferNetwork:
+    """Transfer entropies between all pairs of series, in nats."""
+
+    #: The names of the series, in the order of the arrays.
+    names: tuple[str, ...]
+    #: One dictionary for each direction, with ``from, to, te_nats, ci_low, ci_high, p_value,
+    #: p_adjusted, net_nats, is_stronger, history, lags, n_rows, reliability, problem``.
+    directions: list[dict[str, Any]] = field(repr=False)
+    #: The plan of every estimate.
+    plan: dict[str, Any] = field(repr=False)
+
+    def _array(self, key: str) -> NDArray[np.float64]:
+        array = np.full((len(self.names), len(self.names)), np.nan)
+        index = {name: k for k, name in enumerate(self.names)}
+        for found in self.directions:
+            array[index[found["from"]], index[found["to"]]] = _number(found[key])
+        return array
+
+    @property
+    def te(self) -> NDArray[np.float64]:
+        """The estimates, from the series of the row to that of the column; NaN on the diagonal."""
+        return self._array("te_nats")
+
+    @property
+    def p_value(self) -> NDArray[np.float64]:
+        """The p-values of the tests that nothing is transferred."""
+        return self._array("p_value")
+
+    @property
+    def p_adjusted(self) -> NDArray[np.float64]:
+        """The p-values, adjusted for the number of directions (Benjamini-Hochberg)."""
+        return self._array("p_adjusted")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, like a ``.json`` file of ``fdime transfer``."""
+        return {"names": list(self.names), "results": self.directions, "plan": self.plan}
+
+    def to_pandas(self) -> Any:
+        """Return the directions as a pandas DataFrame, strongest first."""
+        import pandas
+
+        return pandas.DataFrame(self._sorted())
+
+    def _sorted(self) -> list[dict[str, Any]]:
+        def strength(found: dict[str, Any]) -> float:
+            return -1.0 if found["te_nats"] is None else float(found["te_nats"])
+
+        return sorted(self.directions, key=strength, reverse=True)
+
+    def __str__(self) -> str:
+        count = sum(1 for found in self.directions if _number(found["p_adjusted"]) <= 0.05)
+        lines = [
+            f"{len(self.directions)} directions, {count} significant at a false discovery rate of 5%"
+        ]
+        lines += [str(TransferDirection._from_record(found)) for found in self._sorted()[:10]]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def transfer_entropy(
+    source: Any,
+    target: Any,
+    *,
+    history: int | None = None,
+    lags: Iterable[int] | None = None,
+    time: Any = None,
+    group: Any = None,
+    estimator: str | Divergence = "auto",
+    effort: Effort = "quick",
+    discrete: str | list[str] | None = None,
+    numeric: str | list[str] | None = None,
+    missing: MissingOrConstant = "drop",
+    blocks: int | None = None,
+    folds: int = 5,
+    permutations: int = 999,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool | ProgressCallback | None = None,
+) -> TransferEntropy:
+    """Estimate what the past of one series tells about the next value of another, in both directions.
+
+    TE(source -> target) is the mutual information between the next value of ``target`` and the values
+    of ``source`` at ``lags`` before it, given the last ``history`` values of ``target`` itself. The test
+    keeps the dynamics of each series and what they share at the same time.
+
+    Parameters
+    ----------
+    source, target
+        Two series with a row for each step in time. An instant is used if all its values are present.
+    history
+        The number of past values of the told series that are held fixed. None chooses the smallest
+        number, up to 10, that predicts held-out values almost as well as any, for each direction.
+    lags
+        The steps by which the telling series is earlier, such as ``range(1, 6)``. None means 1 to
+        ``history``.
+    time
+        The time of each row, on a grid that may have gaps; rows need not be sorted. None means that
+        every row is a step.
+    group
+        The recording of each row. The past of an instant is never in another recording.
+    estimator, effort, discrete, numeric, folds, permutations, seed
+        As for :func:`mutual_information`. Nearest neighbours (``ksg``) are not possible.
+    missing
+        ``'drop'`` leaves out instants with a missing value; ``'error'`` refuses missing values.
+    blocks
+        The number of rows to leave out between contiguous folds. None computes it from the
+        autocorrelation time.
+    n_jobs
+        The number of directions in parallel; None means all cores.
+    progress
+        As for :func:`mutual_information`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=600)
+    >>> y = np.roll(x, 1) + rng.normal(size=600)  # exactly ln(2)/2 = 0.347 nats
+    >>> result = transfer_entropy(x, y, history=1, effort="quick")
+    >>> bool(0.25 < result.forward.te < 0.45), result.forward.p_value < 0.01
+    (True, True)
+    >>> result.stronger.source
+    'source'
+    """
+    check_index(source, target, ("source", "target"))
+    tables = [as_table(source, "source"), as_table(target, "target")]
+    for name, table in zip(("source", "target"), tables):
+        if len(table.names) != 1:
+            advice = "transfer_network estimates all directions between columns"
+            raise ValueError(f"{name} has {len(table.names)} columns; {advice}")
+    if tables[0].rows != tables[1].rows:
+        raise ValueError(
+            f"source has {tables[0].rows} rows, but target has {tables[1].rows}; each row of source "
+            "goes with the same row of target"
+        )
+    series = tables[0].beside(tables[1])
+    if series.names[0] == series.names[1]:
+        raise ValueError(f"source and target are both called '{series.names[0]}'; names must differ")
+    work = _Work.new(
+        series.typed(selector_list(discrete, "discrete"), selector_list(numeric, "numeric")),
+        (time, group),
+        (history, lags, blocks),
+        {"estimator": estimator, "effort": effort, "folds": folds}
+        | {"permutations": permutations, "seed": seed},
+        missing,
+    )
+    with progress_callback(progress) as callback:
+        forward, backward = work.run(None, n_jobs, callback)
+    for record in (forward, backward):
+        if record["problem"] is not None:
+            raise ValueError(record["problem"])
+    directions = [TransferDirection._from_record(record) for record in (forward, backward)]
+    return TransferEntropy(directions[0], directions[1], work.plan)
+
+
+def transfer_network(
+    data: Any,
+    *,
+    columns: str | list[str] | None = None,
+    history: int | None = None,
+    lags: Iterable[int] | None = None,
+    time: Any = None,
+    group: Any = None,
+    estimator: str | Divergence = "auto",
+    effort: Effort = "quick",
+    discrete: str | list[str] | None = None,
+    numeric: str | list[str] | None = None,
+    missing: MissingOrConstant = "drop",
+    blocks: int | None = None,
+    folds: int = 5,
+    permutations: int = 999,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    progress: bool | ProgressCallback | None = None,
+) -> TransferNetwork:
+    """Estimate the transfer entropy between all columns, in both directions, with adjusted p-values.
+
+    If a direction cannot be estimated, its entry in the result has a ``problem``; the others are not
+    affected.
+
+    Parameters
+    ----------
+    data
+        A table or an array whose columns are series.
+    columns
+        The columns to compare; by default all. Names, patterns or a list of them.
+    history, lags, time, group, estimator, effort, discrete, numeric, missing, blocks, folds
+        As for :func:`transfer_entropy`.
+    permutations, seed, n_jobs, progress
+        As for :func:`transfer_entropy`.
+    journal
+        A file to which each finished direction is appended. If the process is killed, the same call
+        continues with the directions that are not in the file. One process at a time can write to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(600, 3))
+    >>> x[1:, 1] += x[:-1, 0]
+    >>> network = transfer_network(x, history=1, estimator="copula")
+    >>> [(found["from"], found["to"]) for found in network.directions if found["p_adjusted"] <= 0.05]
+    [('x1', 'x2')]
+    """
+    table = as_table(data, "x").typed(
+        selector_list(discrete, "discrete"), selector_list(numeric, "numeric")
+    )
+    if columns is not None:
+        table = table.select(_positions(table, columns, "columns"))
+    if len(table.names) < 2:
+        raise ValueError("there is one column; at least two are needed to compare")
+    if len(set(table.names)) < len(table.names):
+        raise ValueError("two columns have the same name; names must differ")
+    work = _Work.new(
+        table,
+        (time, group),
+        (history, lags, blocks),
+        {"estimator": estimator, "effort": effort, "folds": folds}
+        | {"permutations": permutations, "seed": seed},
+        missing,
+    )
+    with (
+        nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
+        progress_callback(progress) as callback,
+    ):
+        directions = work.run(log, n_jobs, callback)
+    return TransferNetwork(tuple(table.names), directions, work.plan)
+
+
+@dataclass(frozen=True)
+class TransferJob:
+    """One direction, as a job that can run in another process: it holds its own columns."""
+
+    source: _native.Table
+    target: dict[str, _native.Table | None]
+    plan: str
+    options: dict[str, Any]
+
+
+def estimate_transfer(job: TransferJob) -> dict[str, Any]:
+    """Return the estimate of a direction, or its ``problem``. It uses one thread."""
+    text = _native.estimate_transfer(
+        job.source, job.target, job.plan, job.options, 1, raise_if_cancelled
+    )
+    estimate: dict[str, Any] = json.loads(text)
+    return estimate
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Everything that defines the directions between the columns of a table."""
+
+    table: _native.Table
+    time: _native.Table | None
+    group: _native.Table | None
+    plan: dict[str, Any]
+    options: dict[str, Any]
+
+    @classmethod
+    def new(
+        cls,
+        table: _native.Table,
+        places: tuple[Any, Any],
+        past: tuple[int | None, Iterable[int] | None, int | None],
+        settings: dict[str, Any],
+        missing: MissingOrConstant,
+    ) -> _Work:
+        """Return the work for these arguments; raise an error if it cannot be done."""
+        history, lags, blocks = past
+        estimate = estimate_plan(**settings, blocks=True if blocks is None else blocks)
+        warn_of_notice(estimator_name(settings["estimator"]))
+        plan = {
+            "history": None if history is None else check_count(history, "history"),
+            "lags": None if lags is None else _sorted_lags(lags),
+            "estimate": estimate,
+        }
+        time, group = (
+            None if place is None else _single(as_table(place, name), name)
+            for place, name in zip(places, ("time", "group"))
+        )
+        options = reading_options(None, None, missing, "error")
+        if missing == "error":
+            table.check_complete()
+        work = cls(table, time, group, plan, options)
+        _native.check_transfer(work.timed(table), as_json(plan, "plan"))
+        return work
+
+    def timed(self, series: _native.Table) -> dict[str, _native.Table | None]:
+        """Return series with their times and recordings, for the native part."""
+        return {"series": series, "time": self.time, "group": self.group}
+
+    def open_journal(self, path: str | os.PathLike[str]) -> _native.TransferJournal:
+        everything, places = self.table, []
+        for place in (self.time, self.group):
+            places.append(None if place is None else len(everything.names))
+            everything = everything if place is None else everything.beside(place)
+        heading = {
+            "columns": everything.names,
+            "time": places[0],
+            "group": places[1],
+            "data": everything.fingerprint,
+            "plan": self.plan,
+            "version": _native.__version__,
+        }
+        return _native.TransferJournal(path, json.dumps(heading))
+
+    def run(
+        self,
+        journal: _native.TransferJournal | None,
+        n_jobs: int | None,
+        callback: ProgressCallback | None,
+    ) -> list[dict[str, Any]]:
+        """Estimate the directions that are not in the journal. Return all of them in order."""
+        plan = json.dumps(self.plan)
+        columns = [self.table.select([k]) for k in range(len(self.table.names))]
+        targets = [self.timed(column) for column in columns]
+        keys = list(ordered_pairs(range(len(columns)), 2))
+        logged = {key: journal.find(key) for key in keys} if journal else {}
+        estimates = {key: json.loads(text) for key, text in logged.items() if text is not None}
+        remaining = [key for key in keys if key not in estimates]
+        plans = {
+            j: _native.transfer_plan_for_target(targets[j], plan, raise_if_cancelled)
+            for j in {j for _, j in remaining}
+        }
+        jobs = [TransferJob(columns[i], targets[j], plans[j], self.options) for i, j in remaining]
+        for index, estimate in run_jobs(estimate_transfer, jobs, n_jobs):
+            estimates[remaining[index]] = estimate
+            if journal is not None:
+                journal.append(remaining[index], json.dumps(estimate))
+            if callback is not None:
+                callback(len(estimates) / len(keys))
+        text = _native.compare_transfers(json.dumps([estimates[key] for key in keys]))
+        directions: list[dict[str, Any]] = json.loads(text)
+        return directions
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _sorted_lags(lags: Iterable[int]) -> list[int]:
+    """Return the lags in ascending order, each once."""
+    advice = "give whole numbers from 1, such as range(1, 6)"
+    if isinstance(lags, (str, bytes)) or not isinstance(lags, Iterable):
+        raise TypeError(f"lags={lags!r}: {advice}")
+    chosen = sorted({check_count(lag, "lags") for lag in lags})
+    if not chosen:
+        raise ValueError(f"lags={lags!r}: there is no lag in it; {advice}")
+    return chosen
+
+
+def _single(table: _native.Table, name: str) -> _native.Table:
+    if len(table.names) != 1:
+        raise ValueError(f"{name} has {len(table.names)} columns; give one value for each row")
+    return table

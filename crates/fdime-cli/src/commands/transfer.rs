@@ -1,0 +1,405 @@
+use super::estimate::amount;
+use super::unfinished::{journal_path, open_journal};
+use super::{Interruptible, interrupt_flag, print_json, unfinished};
+use crate::args::Transfer;
+use crate::console::note;
+use crate::failure::{Failure, Outcome};
+use crate::flags::FLAGS;
+use crate::outputs::{self, NamedFile, Outputs, check_extension, spreadsheet_text};
+use crate::report::{graphml, heat_map, shortened};
+use fdime::data::{Frame, LoadedFrame, Reading, load_frame, write_whole};
+use fdime::estimate::{
+    Effort, RowOrder, Timeline, TransferEntropy, TransferHeading, TransferJournal, TransferPlan,
+    TransferRecord, TransferSeries,
+};
+use fdime::parallel::{run_jobs, thread_count};
+use fdime::{CpuEngine, Nats, Parameter, counted};
+use serde::Serialize;
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+/// The most directions of a network: at a second each, a year on one core.
+const MAX_DIRECTIONS: usize = 30_000_000;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    results: &'a [TransferEntropy],
+    plan: &'a TransferPlan,
+    seconds: f64,
+    version: &'static str,
+}
+
+pub fn run(args: &Transfer) -> Outcome {
+    check_files(args)?;
+    let plan = plan(args)?;
+    let reading = args.reading.options();
+    if reading.sample_rows.is_some() {
+        let message = "--sample-rows: rows of a series cannot be drawn at random";
+        return Err(Failure::Usage(message.into()));
+    }
+    let columns = Columns::load(args, &reading)?;
+    let timeline = columns.timeline()?;
+    plan.check(&timeline)?;
+    if timeline.unplaced() > 0 {
+        let rows = counted(timeline.unplaced(), "row");
+        note(&format!("note: {rows} without a time or a recording: left out"));
+    }
+    let path = args.output.as_deref().map(journal_path);
+    let journal = path
+        .as_deref()
+        .map(|path| open_journal(path, &columns.heading(&plan), args.resume))
+        .transpose()?;
+    let start = Instant::now();
+    let work = Work { columns: &columns, timeline: &timeline, plan: &plan, reading };
+    let found = work.run(journal, thread_count(args.estimation.threads))?;
+    let (results, seconds) = (&found[..], start.elapsed().as_secs_f64());
+    let report = Report { results, plan: &plan, seconds, version: env!("CARGO_PKG_VERSION") };
+    let mut outputs = Outputs::default();
+    let names = columns.names();
+    outputs.write(args.output.as_ref(), |path| write_output(path, &report));
+    outputs
+        .write(args.graphml.as_ref(), |path| write_text(path, &graphml::render(&names, results)));
+    outputs.write(args.svg.as_ref(), |path| write_text(path, &map(&names, results)));
+    if let Some(path) = path.filter(|_| outputs.failure.is_none()) {
+        // The results are on disk, so the journal is no longer needed.
+        let _ = std::fs::remove_file(path);
+    }
+    outputs.finish(|| match args.json {
+        true => print_json(&report),
+        false => print_summary(&report, args.bits),
+    })
+}
+
+fn check_files(args: &Transfer) -> Outcome {
+    check_extension("--output", args.output.as_ref(), &["csv", "json"])?;
+    check_extension("--graphml", args.graphml.as_ref(), &["graphml", "xml"])?;
+    check_extension("--svg", args.svg.as_ref(), &["svg"])?;
+    let journal = args.output.as_deref().map(journal_path);
+    let mut inputs: Vec<NamedFile> = vec![("the table", &args.file)];
+    inputs.extend(journal.as_deref().map(|path| ("the journal", path)));
+    let files = [("--output", &args.output), ("--graphml", &args.graphml), ("--svg", &args.svg)];
+    let outputs: Vec<NamedFile> =
+        files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?))).collect();
+    outputs::check(&inputs, &outputs)
+}
+
+/// Returns the plan that the flags describe.
+fn plan(args: &Transfer) -> Result<TransferPlan, Failure> {
+    let mut estimate = args.estimation.plan(Effort::Quick);
+    estimate.order = args.blocks.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
+    let step = |lag: &i64| {
+        usize::try_from(*lag).map_err(|_| {
+            Failure::Usage(format!("--lags {lag}: a lag is at least 1: only the past is used"))
+        })
+    };
+    let lags = args.lags.as_ref().map(|lags| lags.0.iter().map(step).collect());
+    // In ascending order, and each once.
+    let lags: Option<BTreeSet<usize>> = lags.transpose()?;
+    let lags = lags.map(|lags| lags.into_iter().collect());
+    Ok(TransferPlan { history: args.history, lags, estimate })
+}
+
+/// The columns of a request.
+struct Columns {
+    frame: Frame,
+    /// The positions of the source and the target of each direction.
+    directions: Vec<(usize, usize)>,
+    time: Option<usize>,
+    group: Option<usize>,
+}
+
+impl Columns {
+    fn load(args: &Transfer, reading: &Reading) -> Result<Self, Failure> {
+        let all = args.columns.as_deref().unwrap_or("*");
+        let mut selectors = match (&args.from, &args.to) {
+            (Some(from), Some(to)) => {
+                vec![(from.as_str(), Parameter::From), (to.as_str(), Parameter::To)]
+            }
+            _ => vec![(all, Parameter::Columns)],
+        };
+        let series = selectors.len();
+        selectors.extend(args.time.as_deref().map(|name| (name, Parameter::Time)));
+        selectors.extend(args.group.as_deref().map(|name| (name, Parameter::Group)));
+        let LoadedFrame { frame, mut chosen } = load_frame(&args.file, &selectors, reading)?;
+        for text in &frame.notes {
+            note(&format!("note: {}", text.render(&FLAGS)));
+        }
+        let (mut time, mut group) = (None, None);
+        for ((selector, parameter), places) in selectors.iter().zip(&chosen).skip(series) {
+            let [place] = places[..] else {
+                let flag = parameter.name();
+                return Err(Failure::Usage(format!("--{flag} {selector}: choose one column")));
+            };
+            *(if *parameter == Parameter::Time { &mut time } else { &mut group }) = Some(place);
+        }
+        chosen.truncate(series);
+        for places in &mut chosen {
+            places.retain(|place| ![time, group].contains(&Some(*place)));
+        }
+        let directions = match &chosen[..] {
+            [from, to] => between(from, to),
+            _ => between(&chosen[0], &chosen[0]),
+        };
+        let columns = Columns { frame, directions, time, group };
+        columns.check(args)?;
+        Ok(columns)
+    }
+
+    fn check(&self, args: &Transfer) -> Outcome {
+        let refused =
+            |problem: String| Err(Failure::Usage(format!("{}: {problem}", args.file.display())));
+        if self.directions.is_empty() {
+            return refused("a direction is between two different columns that vary".into());
+        }
+        if self.directions.len() > MAX_DIRECTIONS {
+            let count = self.directions.len();
+            return refused(format!(
+                "there are {count} directions, more than {MAX_DIRECTIONS}; choose columns with \
+                 --columns"
+            ));
+        }
+        let mut names = self.names();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => {
+                refused(format!("two columns are called '{}'; names must differ", pair[0]))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the names of the series, in the order of the table.
+    fn names(&self) -> Vec<&str> {
+        let places: BTreeSet<usize> =
+            self.directions.iter().flat_map(|&(from, to)| [from, to]).collect();
+        places.into_iter().map(|place| self.frame.columns[place].name.as_str()).collect()
+    }
+
+    fn timeline(&self) -> fdime::Result<Timeline> {
+        let [time, group] =
+            [self.time, self.group].map(|place| place.map(|place| &self.frame.columns[place]));
+        Timeline::new(self.frame.rows, time, group)
+    }
+
+    fn heading(&self, plan: &TransferPlan) -> TransferHeading {
+        TransferHeading {
+            columns: self.frame.columns.iter().map(|column| column.name.clone()).collect(),
+            time: self.time,
+            group: self.group,
+            data: self.frame.fingerprint(),
+            plan: plan.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+/// Returns both directions between every source and every target, each once.
+fn between(from: &[usize], to: &[usize]) -> Vec<(usize, usize)> {
+    let mut seen = BTreeSet::new();
+    let pairs = from.iter().flat_map(|i| to.iter().map(move |j| (*i, *j)));
+    let both = pairs.filter(|(i, j)| i != j).flat_map(|(i, j)| [(i, j), (j, i)]);
+    both.filter(|direction| seen.insert(*direction)).collect()
+}
+
+struct Work<'a> {
+    columns: &'a Columns,
+    timeline: &'a Timeline,
+    plan: &'a TransferPlan,
+    reading: Reading<'a>,
+}
+
+impl Work<'_> {
+    /// Estimates the directions that the journal does not hold. Returns all in order, compared with
+    /// each other.
+    fn run(
+        &self,
+        journal: Option<TransferJournal>,
+        threads: usize,
+    ) -> Result<Vec<TransferEntropy>, Failure> {
+        let (directions, columns) = (&self.columns.directions, &self.columns.frame.columns);
+        let count = counted(directions.len(), "direction");
+        note(&format!("{count}, {}", counted(self.timeline.rows(), "row")));
+        let plans = self.plans(threads)?;
+        let job = |&direction: &(usize, usize), threads: usize, progress: &Interruptible| {
+            let (source, target) = (&columns[direction.0], &columns[direction.1]);
+            let series = TransferSeries { source, target, timeline: self.timeline };
+            let (plan, engine) = (&plans[&direction.1], CpuEngine::new(threads));
+            let found =
+                TransferEntropy::new(&series, plan, &self.reading, &FLAGS, &engine, progress)?;
+            Ok(TransferRecord { direction, found })
+        };
+        let records = unfinished::run(journal, directions, "direction", threads, job)?;
+        let mut found: Vec<TransferEntropy> =
+            records.into_iter().map(|record| record.found).collect();
+        TransferEntropy::compare(&mut found);
+        Ok(found)
+    }
+
+    /// Returns the plan of each target, with its history.
+    fn plans(&self, threads: usize) -> Result<HashMap<usize, TransferPlan>, Failure> {
+        let targets: BTreeSet<usize> =
+            self.columns.directions.iter().map(|(_, target)| *target).collect();
+        let targets: Vec<usize> = targets.into_iter().collect();
+        let progress = Interruptible(interrupt_flag());
+        let plans = run_jobs(threads, targets.len(), |index, _| {
+            let target = &self.columns.frame.columns[targets[index]];
+            self.plan.for_target(target, self.timeline, &progress)
+        });
+        let plans: Vec<TransferPlan> = plans.into_iter().collect::<fdime::Result<_>>()?;
+        Ok(targets.into_iter().zip(plans).collect())
+    }
+}
+
+/// A line of a .csv file.
+#[derive(Serialize)]
+struct Row<'a> {
+    from: String,
+    to: String,
+    te_nats: Option<f64>,
+    ci_low: Option<f64>,
+    ci_high: Option<f64>,
+    p_value: Option<f64>,
+    p_adjusted: Option<f64>,
+    net_nats: Option<f64>,
+    is_stronger: Option<bool>,
+    history: usize,
+    lags: String,
+    n_rows: usize,
+    reliability: Option<&'a str>,
+    problem: Option<&'a str>,
+}
+
+fn write_output(path: &Path, report: &Report) -> Outcome {
+    outputs::write_table(path, report, |table| {
+        report.results.iter().try_for_each(|found| {
+            table.serialize(Row {
+                from: spreadsheet_text(&found.from),
+                to: spreadsheet_text(&found.to),
+                te_nats: found.te_nats,
+                ci_low: found.ci_low,
+                ci_high: found.ci_high,
+                p_value: found.p_value,
+                p_adjusted: found.p_adjusted,
+                net_nats: found.net_nats,
+                is_stronger: found.is_stronger,
+                history: found.history,
+                lags: ranges(&found.lags),
+                n_rows: found.n_rows,
+                reliability: found.reliability.as_deref(),
+                problem: found.problem.as_deref(),
+            })
+        })
+    })
+}
+
+/// Returns lags as `--lags` takes them, such as `1..5 8`, with spaces for commas, which separate the
+/// columns of a table.
+fn ranges(lags: &[usize]) -> String {
+    let runs = lags.chunk_by(|a, b| *b == a + 1).map(|run| match run {
+        [first, .., last] => format!("{first}..{last}"),
+        _ => run.iter().map(usize::to_string).collect(),
+    });
+    runs.collect::<Vec<_>>().join(" ")
+}
+
+fn write_text(path: &Path, text: &str) -> Outcome {
+    Ok(write_whole(path, |file| file.write_all(text.as_bytes()))?)
+}
+
+/// Returns a map of the directions in which something is transferred.
+fn map(names: &[&str], directions: &[TransferEntropy]) -> String {
+    let places: HashMap<&str, usize> =
+        names.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+    let mut cells = vec![None; names.len() * names.len()];
+    for found in directions.iter().filter(|found| found.is_significant()) {
+        if let (Some(from), Some(to)) = (places.get(&*found.from), places.get(&*found.to)) {
+            cells[from * names.len() + to] = found.te_nats;
+        }
+    }
+    let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+    let title = "Transfer entropy (nats); grey: not significant";
+    heat_map::render_directed(&names, &cells, title)
+}
+
+/// Prints the strongest directions, and for a single pair which one is stronger.
+fn print_summary(report: &Report, bits: bool) -> Outcome {
+    const MAX_SHOWN: usize = 10;
+    let all = report.results;
+    let mut found: Vec<&TransferEntropy> =
+        all.iter().filter(|found| found.te_nats.is_some()).collect();
+    let problem = all.iter().find_map(|found| found.problem.as_deref());
+    let count = counted(all.len(), "direction");
+    if let Some(problem) = problem.filter(|_| found.is_empty()) {
+        return Err(Failure::Run(format!("none of {count} has an estimate: {problem}")));
+    }
+    if all.len() > 2 {
+        found
+            .sort_by(|a, b| b.te_nats.partial_cmp(&a.te_nats).unwrap_or(std::cmp::Ordering::Equal));
+    }
+    let mut out = std::io::stdout().lock();
+    let significant = found.iter().filter(|found| found.is_significant()).count();
+    writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%")?;
+    if found.len() < all.len() {
+        let failed = all.len() - found.len();
+        writeln!(out, "{failed} without an estimate: {}", problem.unwrap_or_default())?;
+    }
+    let unit = if bits { "bits" } else { "nats" };
+    writeln!(
+        out,
+        "\n{:16} {:16} {unit:>7} {:>15} {:>6} {:>4} reliability",
+        "from", "to", "95% interval", "p adj", "hist"
+    )?;
+    for found in found.iter().take(MAX_SHOWN) {
+        let value = |value: Option<f64>| amount(Nats(value.unwrap_or(f64::NAN)), bits);
+        writeln!(
+            out,
+            "{:16} {:16} {:7.3} {:>15} {:>6} {:>4} {}",
+            shortened(&found.from, 16),
+            shortened(&found.to, 16),
+            value(found.te_nats),
+            format!("{:.3} to {:.3}", value(found.ci_low), value(found.ci_high)),
+            found.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
+            found.history,
+            found.reliability.as_deref().unwrap_or_default()
+        )?;
+    }
+    if found.len() > MAX_SHOWN {
+        writeln!(out, "... and {} more; -o writes all", found.len() - MAX_SHOWN)?;
+    }
+    match all {
+        [one, _] if one.net_nats.is_some() => writeln!(out, "\n{}", net(all)),
+        _ => Ok(()),
+    }?;
+    Ok(())
+}
+
+/// Returns in words which of two opposite directions is stronger.
+fn net(directions: &[TransferEntropy]) -> String {
+    match directions.iter().find(|found| found.is_stronger == Some(true)) {
+        Some(found) => {
+            let (from, to) = (shortened(&found.from, 20), shortened(&found.to, 20));
+            format!("{from} -> {to} is stronger: the intervals do not overlap")
+        }
+        None => "neither direction is shown to be stronger: the intervals overlap".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lags_are_written_as_ranges() {
+        assert_eq!(ranges(&[1]), "1");
+        assert_eq!(ranges(&[1, 2, 3, 5, 8, 9]), "1..3 5 8..9");
+    }
+
+    #[test]
+    fn directions_go_both_ways_and_occur_once() {
+        assert_eq!(between(&[0], &[1, 2]), [(0, 1), (1, 0), (0, 2), (2, 0)]);
+        assert_eq!(between(&[0, 1], &[0, 1]), [(0, 1), (1, 0)]);
+        assert!(between(&[3], &[3]).is_empty());
+    }
+}
