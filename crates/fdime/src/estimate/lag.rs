@@ -364,3 +364,63 @@ pub struct LagHeading {
     /// The version of this library.
     pub version: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::serial::tests::numbers;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rows hold their own place in time, so that pairs can be checked by values.
+        #[test]
+        fn aligned_rows_are_a_lag_apart_within_a_recording_and_have_values(
+            rows in prop::collection::vec((0u8..3, any::<bool>(), any::<bool>()), 1..60),
+            lag in -5i64..6,
+        ) {
+            let value = |row: usize, there: bool| if there { row as f64 } else { f64::NAN };
+            let places = || rows.iter().enumerate();
+            let x = numbers("x", places().map(|(row, rest)| value(row, rest.1)).collect());
+            let y = numbers("y", places().map(|(row, rest)| value(row, rest.2)).collect());
+            let group = numbers("g", rows.iter().map(|row| f64::from(row.0)).collect());
+            let timeline = Timeline::new(rows.len(), None, Some(&group)).unwrap();
+            let series = LagSeries { x: &x, y: &y, timeline: &timeline };
+            let ([x_rows, y_rows], starts) = series.aligned(lag);
+            // The place of a row among the rows of its recording.
+            let step = |row: usize| rows[..row].iter().filter(|r| r.0 == rows[row].0).count() as i64;
+            let mut expected = Vec::new();
+            for (a, of_a) in places() {
+                for (b, of_b) in places() {
+                    if of_a.0 == of_b.0 && of_a.1 && of_b.2 && step(b) - step(a) == lag {
+                        expected.push((a, b));
+                    }
+                }
+            }
+            let mut found: Vec<(usize, usize)> =
+                x_rows.iter().copied().zip(y_rows.iter().copied()).collect();
+            let changes = found.windows(2).map(|pair| rows[pair[0].0].0 != rows[pair[1].0].0);
+            let changes = (1..).zip(changes).filter(|(_, change)| *change).map(|(row, _)| row);
+            prop_assert_eq!(starts, changes.collect::<Vec<usize>>());
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn impossible_plans_are_refused() {
+        let x = numbers("x", (0..50).map(f64::from).collect());
+        let (constant, timeline) =
+            (numbers("c", vec![1.0; 50]), Timeline::new(50, None, None).unwrap());
+        let refusal = |lags: Vec<i64>, y: &Column| {
+            let plan = LagPlan::new(lags, Method::Auto, Effort::Quick);
+            let series = LagSeries { x: &x, y, timeline: &timeline };
+            plan.check(&series).unwrap_err().to_string()
+        };
+        assert_eq!(refusal(vec![], &x), "lags = []: at least one lag");
+        let text = "lags = -25: the series has 50 rows; a lag is at most 24, half of that";
+        assert_eq!(refusal(vec![3, -25], &x), text);
+        assert!(refusal(vec![1], &constant).contains("'c' has the same value in every row"));
+        let short = numbers("y", vec![1.0, 2.0]);
+        assert!(refusal(vec![1], &short).contains("'y' has 2 rows, but the timeline 50"));
+    }
+}

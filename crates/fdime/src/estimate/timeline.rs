@@ -37,7 +37,7 @@ impl Timeline {
     /// # Errors
     /// If times are not numbers, repeat within a recording, or are not on a grid.
     pub fn new(rows: usize, time: Option<&Column>, group: Option<&Column>) -> Result<Self> {
-        for column in time.iter().chain(&group).filter(|column| column.len() != rows) {
+        if let Some(column) = time.iter().chain(&group).find(|column| column.len() != rows) {
             let columns = [(column.name.clone(), column.len()), ("x".into(), rows)];
             return Err(Error::UnequalColumns { columns });
         }
