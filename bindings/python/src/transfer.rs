@@ -68,7 +68,8 @@ pub fn estimate_transfer(
 ) -> PyResult<String> {
     let plan: TransferPlan = parse_json(plan, "plan")?;
     let (timeline, reading) = (target.timeline()?, options.reading()?);
-    let frame = side_by_side(&source.get().frame, &target.series.get().frame, ["source", "target"])?;
+    let frame =
+        side_by_side(&source.get().frame, &target.series.get().frame, ["source", "target"])?;
     let found = run_in_background(py, callback, |progress| {
         let (source, target) = (&frame.columns[0], &frame.columns[1]);
         let series = TransferSeries { source, target, timeline: &timeline };

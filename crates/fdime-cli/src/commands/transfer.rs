@@ -1,4 +1,4 @@
-use super::estimate::amount;
+use super::amount;
 use super::unfinished::{journal_path, open_journal};
 use super::{Interruptible, interrupt_flag, print_json, unfinished};
 use crate::args::Transfer;
