@@ -353,8 +353,7 @@ pub struct Estimation {
     /// auto, copula, cca, ksg, or any estimator of 'fdime list'
     #[arg(long, default_value = "auto", value_parser = named::<Method>)]
     pub estimator: Method,
-    /// How much computation to spend [default: default, or quick for a matrix, lags,
-    /// transfer entropy and a selection]
+    /// How much computation to spend [default: default, or quick if there are many estimates]
     #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
     pub effort: Option<Effort>,
     /// Folds of cross-fitting

@@ -348,16 +348,16 @@ fn print_summary(report: &Report, bits: bool) -> Outcome {
     let unit = if bits { "bits" } else { "nats" };
     writeln!(
         out,
-        "\n{:16} {:16} {unit:>7} {:>15} {:>6} {:>4} reliability",
+        "\n{:15} {:15} {unit:>7} {:>15} {:>6} {:>4} reliability",
         "from", "to", "95% interval", "p adj", "hist"
     )?;
     for found in found.iter().take(MAX_SHOWN) {
         let value = |value: Option<f64>| amount(Nats(value.unwrap_or(f64::NAN)), bits);
         writeln!(
             out,
-            "{:16} {:16} {:7.3} {:>15} {:>6} {:>4} {}",
-            shortened(&found.from, 16),
-            shortened(&found.to, 16),
+            "{:15} {:15} {:7.3} {:>15} {:>6} {:>4} {}",
+            shortened(&found.from, 15),
+            shortened(&found.to, 15),
             value(found.te_nats),
             format!("{:.3} to {:.3}", value(found.ci_low), value(found.ci_high)),
             found.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),

@@ -396,6 +396,7 @@ fn complete(
         Unusable::of(column, rows, named).filter(|_| !named)
     });
     let chosen: Vec<Choice> = usable.iter().map(|place| chosen[*place]).collect();
+    let wanted = counts.map(|count| count > 0);
     let counts = remaining(counts, &usable);
     let input_rows = frame.rows;
     let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
@@ -421,7 +422,7 @@ fn complete(
     let usable = leave_out(&mut frame, &chosen, reading)?;
     let left = remaining(counts, &usable);
     for (place, side) in ["x", "y", "those held fixed"].into_iter().enumerate() {
-        if counts[place] > 0 && left[place] == 0 {
+        if wanted[place] && left[place] == 0 {
             let notes: Vec<String> = frame.notes.iter().map(Message::to_string).collect();
             return Err(format!("no column of {side} can be used: {}", notes.join("; ")).into());
         }

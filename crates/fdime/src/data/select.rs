@@ -172,6 +172,13 @@ pub(super) fn choose_three(
         (None, None) => {
             let is_given = |index: &usize| given.iter().any(|choice| choice.index == *index);
             let others: Vec<usize> = (0..names.len()).filter(|index| !is_given(index)).collect();
+            if others.len() < 2 {
+                let problem = Message::from("this leaves too few columns for ")
+                    .parameter(Parameter::X)
+                    .text(" and ")
+                    .parameter(Parameter::Y);
+                return Err(selection_error(Parameter::Given, selector, problem));
+            }
             let other_names: Vec<String> = others.iter().map(|&at| names[at].clone()).collect();
             let (x, y) = choose_sides(&other_names, None, None)?;
             let in_table = |side: Vec<Choice>| -> Vec<Choice> {
