@@ -125,8 +125,8 @@ fn impossible_requests_are_refused() {
     assert!(error.contains("ksg") && error.contains("given"), "{error}");
     let error = refusal(between().given(&z).chain(ChainChoice::Blocks(2)));
     assert!(error.contains("chain"), "{error}");
-    assert!(refusal(between().given(&z[..99].to_vec())).contains("'z' has 99"));
-    assert!(refusal(between().given(&vec![1.0; 100])).contains("the same value"));
+    assert!(refusal(between().given(z[..99].to_vec())).contains("'z' has 99"));
+    assert!(refusal(between().given(vec![1.0; 100])).contains("the same value"));
     let empty = estimate_given(
         &[numbers("x", x.clone())],
         &[numbers("y", y.clone())],
