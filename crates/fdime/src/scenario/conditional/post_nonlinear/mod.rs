@@ -36,7 +36,7 @@ pub(in crate::scenario) struct Model {
 }
 
 /// A model with its conditional mutual information. Since x and y depend on z only through
-/// u = a'z and v = b'z, I(X; Y | Z) = I(X; Y | U, V); see [`information`] for its integrals.
+/// u = a'z and v = b'z, I(X; Y | Z) = I(X; Y | U, V); see [`mod@information`] for its integrals.
 pub(in crate::scenario) struct PostNonlinear {
     model: Model,
     rule: GaussLegendre,
