@@ -109,18 +109,13 @@ EXPECTED_FAILURES = {
     "check_n_features_in_after_fitting": "fits 15 rows; an estimate needs 20",
     "check_estimators_nan_inf": "fits 10 rows first; an estimate needs 20",
     "check_fit2d_1feature": "a selection needs two features",
-    "check_fit2d_1sample": "refused with another message",
     "check_complex_data": "complex columns are accepted, as two columns each",
     "check_dtype_object": "refused with another message",
 }
 
 
 @parametrize_with_checks(
-    [
-        fdime.MutualInformationSelector(
-            estimator="copula", discrete_target=False, permutations=19
-        )
-    ],
+    [fdime.MutualInformationSelector(estimator="copula", discrete_target=False, permutations=19)],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
 def test_the_checks_of_scikit_learn(estimator, check):

@@ -95,7 +95,9 @@ class Selection:
         lines = [f"{len(self.features)} of {len(self.candidates)} features"]
         if self.end["reason"] == "nothing-left":
             best = " with ".join(self.end["features"])
-            lines[0] += f"; no other adds significantly: {best} has p = {self.end['p_adjusted']:.3f}"
+            lines[0] += (
+                f"; no other adds significantly: {best} has p = {self.end['p_adjusted']:.3f}"
+            )
         lines.append(
             f"{'rank':>4} {'feature':20} {'+nats':>7} {'95% interval':>16} {'alone':>7} {'p adj':>7}"
         )

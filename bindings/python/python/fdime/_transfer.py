@@ -246,7 +246,9 @@ def transfer_entropy(
         )
     series = tables[0].beside(tables[1])
     if series.names[0] == series.names[1]:
-        raise ValueError(f"source and target are both called '{series.names[0]}'; names must differ")
+        raise ValueError(
+            f"source and target are both called '{series.names[0]}'; names must differ"
+        )
     work = _Work.new(
         series.typed(selector_list(discrete, "discrete"), selector_list(numeric, "numeric")),
         (time, group),

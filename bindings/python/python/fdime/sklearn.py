@@ -114,7 +114,7 @@ class MutualInformation(BaseEstimator):
         return tags
 
 
-class MutualInformationSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class MutualInformationSelector(SelectorMixin, BaseEstimator):
     """Selection of the features that tell most about y, without those that repeat others.
 
     The parameters are those of :func:`fdime.select_features`, without ``progress``. The features that
@@ -204,7 +204,7 @@ def _check(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
     """Raise the errors of scikit-learn for features of the wrong shape."""
     if hasattr(X, "toarray"):
         raise TypeError("X is sparse; give it as a dense array, e.g. X.toarray()")
-    shape = np.shape(X)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 1:
         raise ValueError("X has one dimension; Reshape your data, e.g. X.reshape(-1, 1)")
     if len(shape) == 2:  # the messages that scikit-learn's own checks expect
