@@ -649,16 +649,16 @@ pub struct Transfer {
     /// estimated
     #[arg(long, value_name = "COLUMNS", requires = "to")]
     pub from: Option<String>,
-    /// The series whose next value is told about
+    /// The target: the series whose next value may depend on those of --from
     #[arg(long, value_name = "COLUMNS", requires = "from")]
     pub to: Option<String>,
     /// A network: all directions between these columns [default: all, without --from and --to]
     #[arg(long, value_name = "COLUMNS", conflicts_with_all = ["from", "to"])]
     pub columns: Option<String>,
-    /// How many past values of the told series are held fixed [default: as many as predict it]
+    /// How many past values of the target are held fixed [default: as many as predict it]
     #[arg(long, value_name = "N")]
     pub history: Option<usize>,
-    /// The steps by which the telling series is earlier: a range such as 1..5, or a list
+    /// The steps by which the source is earlier: a range such as 1..5, or a list
     /// [default: 1 to the history]
     #[arg(long, value_name = "LAGS", allow_hyphen_values = true, value_parser = values::lags)]
     pub lags: Option<CommaSeparated<i64>>,

@@ -314,7 +314,7 @@ mod tests {
         assert!((found.input[0] - expected.input[0]).abs() < 1e-6);
     }
 
-    /// Wrong likelihoods lower the information, whatever the input distribution.
+    /// Wrong likelihoods lower the information for every input distribution.
     #[test]
     fn wrong_likelihoods_lower_the_information() {
         let truth = exact(&[&[0.8, 0.2], &[0.3, 0.7]]);

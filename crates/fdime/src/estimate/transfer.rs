@@ -227,7 +227,7 @@ fn rows_at(
 pub struct TransferSeries<'a> {
     /// The series whose past may tell about the target.
     pub source: &'a Column,
-    /// The series whose next value is told about.
+    /// The series whose next value may depend on the source.
     pub target: &'a Column,
     /// The places of the rows.
     pub timeline: &'a Timeline,
