@@ -12,8 +12,9 @@ mod tables;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: fdime-coverage run [--tasks families|seen|unseen|bmi|bmi2] [--only NAME,...] [--rows N,...]
-                          [--draws N] [--first-draw K] [--effort quick|default|max] [--threads N]
+usage: fdime-coverage run [--tasks families|seen|unseen|SUITE] [--only NAME,...] [--rows N,...]
+                          [--draws N] [--first-draw K] [--estimator NAME]
+                          [--effort quick|default|max] [--threads N]
        fdime-coverage tables FILE...
 
 `run` prints one line of JSON for every estimate; `tables` summarises such lines as Markdown.";

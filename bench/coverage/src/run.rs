@@ -1,12 +1,12 @@
 //! Runs estimates of tables with known truth.
 
 use crate::families::{Family, families};
-use fdime::CpuEngine;
-use fdime::data::Column;
-use fdime::estimate::{Effort, EstimatePlan, Method, NoProgress, estimate};
+use fdime::estimate::{
+    Effort, EstimatePlan, Method, NoProgress, RowOrder, estimate, estimate_given,
+};
 use fdime::parallel::{run_jobs, thread_count};
 use fdime::random::{Purpose, Rng, stream};
-use fdime::scenario::suite_named;
+use fdime::{AnyTask, CpuEngine, Nats, TaskTable, tasks_named};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::io::Write;
@@ -34,14 +34,14 @@ pub struct Record {
     pub seconds: f64,
 }
 
-type DrawTable = Box<dyn Fn(&mut Rng, usize) -> (Vec<Column>, Vec<Column>) + Send + Sync>;
+type DrawTable = Box<dyn Fn(&mut Rng, usize) -> fdime::Result<TaskTable> + Send + Sync>;
 
-/// A distribution of tables with known mutual information.
+/// A distribution of tables with known information.
 struct Task {
     name: String,
     kind: String,
     unseen: bool,
-    truth: f64,
+    order: RowOrder,
     table: DrawTable,
 }
 
@@ -52,6 +52,7 @@ struct Options {
     rows: Vec<usize>,
     draws: u64,
     first_draw: u64,
+    method: Method,
     effort: Effort,
     threads: usize,
 }
@@ -64,6 +65,7 @@ impl Options {
             rows: vec![200, 1000, 10_000],
             draws: 1,
             first_draw: 0,
+            method: Method::Auto,
             effort: Effort::Default,
             threads: 0,
         };
@@ -77,6 +79,7 @@ impl Options {
                 }
                 "--draws" => options.draws = value.parse()?,
                 "--first-draw" => options.first_draw = value.parse()?,
+                "--estimator" => options.method = value.parse()?,
                 "--effort" => options.effort = value.parse()?,
                 "--threads" => options.threads = value.parse()?,
                 _ => return Err(format!("unknown option {name}").into()),
@@ -88,42 +91,46 @@ impl Options {
     /// Returns the chosen tasks.
     fn tasks(&self) -> Result<Vec<Task>, Box<dyn Error>> {
         let mut tasks: Vec<Task> = match self.tasks.as_str() {
-            suite @ ("bmi" | "bmi2") => suite_named(suite)?
-                .into_iter()
-                .map(|task| {
-                    let scenario = task.scenario()?;
-                    Ok(Task {
-                        name: task.name,
-                        kind: suite.into(),
-                        unseen: suite == "bmi2",
-                        truth: scenario.mutual_information().0,
-                        table: Box::new(move |rng, rows| scenario.table(rng, rows)),
-                    })
-                })
-                .collect::<fdime::Result<_>>()?,
             choice @ ("families" | "seen" | "unseen") => {
                 let chosen = families()
                     .into_iter()
                     .filter(|family| choice == "families" || family.unseen == (choice == "unseen"))
                     .filter(|f| self.only.is_empty() || self.only.iter().any(|o| o == f.name));
                 let chosen: Vec<_> = chosen.collect();
-                let truths =
-                    run_jobs(thread_count(self.threads), chosen.len(), |k, _| chosen[k].truth().0);
-                let task = |(family, truth): (Family, f64)| Task {
-                    name: family.name.into(),
-                    kind: family.kind.into(),
-                    unseen: family.unseen,
-                    truth,
-                    table: Box::new(move |rng, rows| family.table(rng, rows)),
-                };
-                chosen.into_iter().zip(truths).map(task).collect()
+                let truths = run_jobs(thread_count(self.threads), chosen.len(), |k, _| {
+                    Nats(chosen[k].truth().0)
+                });
+                chosen.into_iter().zip(truths).map(of_family).collect()
             }
-            other => return Err(format!("unknown tasks {other}").into()),
+            suite => tasks_named(suite)?.into_iter().map(|task| of_suite(suite, task)).collect(),
         };
         if !self.only.is_empty() {
             tasks.retain(|task| self.only.contains(&task.name));
         }
         Ok(tasks)
+    }
+}
+
+fn of_family((family, truth): (Family, Nats)) -> Task {
+    Task {
+        name: family.name.into(),
+        kind: family.kind.into(),
+        unseen: family.unseen,
+        order: RowOrder::Exchangeable,
+        table: Box::new(move |rng, rows| {
+            let (x, y) = family.table(rng, rows);
+            Ok(TaskTable { x, y, given: Vec::new(), truth })
+        }),
+    }
+}
+
+fn of_suite(suite: &str, task: AnyTask) -> Task {
+    Task {
+        name: task.name().into(),
+        kind: suite.into(),
+        unseen: suite == "bmi2",
+        order: if task.is_series() { RowOrder::AutomaticSeries } else { RowOrder::Exchangeable },
+        table: Box::new(move |rng, rows| task.table(rng, rows)),
     }
 }
 
@@ -143,7 +150,7 @@ pub fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let (out, engine) = (Mutex::new(std::io::stdout()), CpuEngine::new(1));
     let results = run_jobs(thread_count(options.threads), jobs.len(), |k, _| {
         let (task, rows, draw) = jobs[k];
-        let record = one(task, rows, draw, options.effort, &engine)?;
+        let record = one(task, rows, draw, &options, &engine)?;
         let line = serde_json::to_string(&record).map_err(|e| e.to_string())?;
         let mut out = out.lock().unwrap_or_else(|error| error.into_inner());
         writeln!(out, "{line}").map_err(|e| e.to_string())
@@ -156,21 +163,28 @@ fn one(
     task: &Task,
     rows: usize,
     draw: u64,
-    effort: Effort,
+    options: &Options,
     engine: &CpuEngine,
 ) -> Result<Record, String> {
-    let (x, y) = (task.table)(&mut stream(draw, Purpose::Data, 0, 0), rows);
-    let plan = EstimatePlan { seed: draw, ..EstimatePlan::new(Method::Auto, effort) };
+    let failed = |error: fdime::Error| format!("{}: {error}", task.name);
+    let mut rng = stream(draw, Purpose::Data, 0, 0);
+    let table = (task.table)(&mut rng, rows).map_err(failed)?;
+    let plan = EstimatePlan::new(options.method.clone(), options.effort);
+    let plan = EstimatePlan { seed: draw, order: task.order, ..plan };
     let start = Instant::now();
-    let result = estimate(&x, &y, &plan, engine, &NoProgress)
-        .map_err(|error| format!("{}: {error}", task.name))?;
+    let TaskTable { x, y, given, .. } = &table;
+    let result = match given.is_empty() {
+        true => estimate(x, y, &plan, engine, &NoProgress),
+        false => estimate_given(x, y, given, &plan, engine, &NoProgress),
+    }
+    .map_err(failed)?;
     Ok(Record {
         task: task.name.clone(),
         kind: task.kind.clone(),
         unseen: task.unseen,
         rows,
         draw,
-        truth: task.truth,
+        truth: table.truth.0,
         mi: result.mi.0,
         low: result.interval.0.0,
         high: result.interval.1.0,

@@ -9,18 +9,19 @@ use crate::wording::KeywordArguments;
 use fdime::CpuEngine;
 use fdime::data::{Column, Frame};
 use fdime::estimate::{
-    EstimatePlan, LagEstimate, LagHeading, LagPlan, LagProfile, LagRecord, LagSeries, LagTest,
+    EstimatePlan, LagEstimate, LagPlan, LagProfile, LagRecord, LagSeries, LagTest, SeriesHeading,
     Timeline,
 };
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// Two series, with the times and the recordings of their rows.
+/// Two series, the columns that are held fixed, and the times and the recordings of their rows.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct SeriesTables<'py> {
     x: Bound<'py, Table>,
     y: Bound<'py, Table>,
+    given: Option<Bound<'py, Table>>,
     time: Option<Bound<'py, Table>>,
     group: Option<Bound<'py, Table>>,
 }
@@ -29,6 +30,7 @@ pub struct SeriesTables<'py> {
 struct Series {
     /// The columns x and y.
     frame: Frame,
+    given: Vec<Column>,
     timeline: Timeline,
 }
 
@@ -40,14 +42,15 @@ impl SeriesTables<'_> {
                 .map(|table| table.as_ref().and_then(|table| table.get().frame.columns.first()));
             Timeline::new(frame.rows, time, group)
         })?;
-        Ok(Series { frame, timeline })
+        let given = self.given.as_ref().map(|table| table.get().frame.columns.clone());
+        Ok(Series { frame, given: given.unwrap_or_default(), timeline })
     }
 }
 
 impl Series {
     fn view(&self) -> LagSeries<'_> {
         let [x, y]: [&Column; 2] = [0, 1].map(|place| &self.frame.columns[place]);
-        LagSeries { x, y, timeline: &self.timeline }
+        LagSeries { x, y, given: &self.given, timeline: &self.timeline }
     }
 }
 
@@ -116,7 +119,7 @@ impl LagJournal {
     /// another process is writing to, or that belongs to another request, is an error.
     #[new]
     fn new(path: PathBuf, heading: &str) -> PyResult<Self> {
-        let heading: LagHeading = parse_json(heading, "heading")?;
+        let heading: SeriesHeading<EstimatePlan> = parse_json(heading, "heading")?;
         SharedJournal::open(path, &heading).map(LagJournal)
     }
 

@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::wording::KeywordArguments;
 use fdime::CpuEngine;
 use fdime::estimate::{
-    Timeline, TransferEntropy, TransferHeading, TransferPlan, TransferRecord, TransferSeries,
+    SeriesHeading, Timeline, TransferEntropy, TransferPlan, TransferRecord, TransferSeries,
 };
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl TransferJournal {
     /// another process is writing to, or that belongs to another request, is an error.
     #[new]
     fn new(path: PathBuf, heading: &str) -> PyResult<Self> {
-        let heading: TransferHeading = parse_json(heading, "heading")?;
+        let heading: SeriesHeading<TransferPlan> = parse_json(heading, "heading")?;
         SharedJournal::open(path, &heading).map(TransferJournal)
     }
 

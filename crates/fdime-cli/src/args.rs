@@ -4,7 +4,7 @@ use crate::commands::bench::{Configuration, configuration};
 use crate::values::{self, CommaSeparated, OneOf, named};
 use clap::{Args, Parser, Subcommand};
 use fdime::data::{ConstantColumns, Delimiter, MissingRows};
-use fdime::estimate::{ChainChoice, Criterion, Effort, Method};
+use fdime::estimate::{ChainChoice, Criterion, Effort, Method, RowOrder};
 use fdime::train::LearningRateSchedule;
 use fdime::{
     Activation, AnyEstimator, CriticKind, DeviceChoice, Level, Link, Pairing, Precision, Readout,
@@ -502,6 +502,28 @@ pub struct Series {
     pub blocks: Option<Option<usize>>,
 }
 
+/// The places of rows in time.
+#[derive(Args)]
+pub struct Timing {
+    /// Times on a grid, which may have gaps; steps are then those of the grid instead of rows
+    #[arg(long, value_name = "COLUMN")]
+    pub time: Option<String>,
+    /// The recording of each row, such as a trial; rows of different ones are never compared
+    #[arg(long, value_name = "COLUMN")]
+    pub group: Option<String>,
+    /// Rows to leave out between the folds of an estimate [default: twice the autocorrelation
+    /// time]
+    #[arg(long, value_name = "GAP", value_parser = values::gap)]
+    pub blocks: Option<usize>,
+}
+
+impl Timing {
+    /// Returns how the folds of estimates respect the order of the rows.
+    pub fn order(&self) -> RowOrder {
+        self.blocks.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap })
+    }
+}
+
 #[derive(Args)]
 pub struct Apply {
     /// The file written by 'fdime estimate --save'
@@ -610,16 +632,12 @@ pub struct Lag {
     /// The lags: a range, or a list such as 0,1,7; positive if y is later than x
     #[arg(long, default_value = "-10..10", allow_hyphen_values = true, value_parser = values::lags)]
     pub lags: CommaSeparated<i64>,
-    /// Times on a grid, which may have gaps; lags are then steps of the grid instead of rows
-    #[arg(long, value_name = "COLUMN")]
-    pub time: Option<String>,
-    /// The recording of each row, such as a trial; rows of different ones are never compared
-    #[arg(long, value_name = "COLUMN")]
-    pub group: Option<String>,
-    /// Rows to leave out between the folds of an estimate [default: twice the autocorrelation
-    /// time]
-    #[arg(long, value_name = "GAP", value_parser = values::gap)]
-    pub blocks: Option<usize>,
+    /// Columns that are held fixed at the times of x and of y: the part of the dependence that they do
+    /// not explain
+    #[arg(long, value_name = "COLUMNS")]
+    pub given: Option<String>,
+    #[command(flatten)]
+    pub timing: Timing,
     /// Where to write all lags: a .csv or .json file
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -662,15 +680,8 @@ pub struct Transfer {
     /// [default: 1 to the history]
     #[arg(long, value_name = "LAGS", allow_hyphen_values = true, value_parser = values::lags)]
     pub lags: Option<CommaSeparated<i64>>,
-    /// The column of times, on a grid that may have gaps [default: every row is a step]
-    #[arg(long, value_name = "COLUMN")]
-    pub time: Option<String>,
-    /// The column that tells recordings apart, which are never mixed
-    #[arg(long, value_name = "COLUMN")]
-    pub group: Option<String>,
-    /// Rows left out between contiguous folds [default: twice the autocorrelation time]
-    #[arg(long, value_name = "GAP")]
-    pub blocks: Option<usize>,
+    #[command(flatten)]
+    pub timing: Timing,
     /// Where to write all directions: a .csv or .json file
     #[arg(short, long)]
     pub output: Option<PathBuf>,

@@ -31,6 +31,8 @@ class LagProfile:
     #: The names of the two series.
     x: str
     y: str
+    #: The names of the columns that are held fixed.
+    given: list[str]
     #: The lags, in ascending order: ``x`` at t is compared with ``y`` at t + lag.
     lags: NDArray[np.int64] = field(repr=False)
     #: The estimate at each lag; NaN where there is a problem.
@@ -65,6 +67,7 @@ class LagProfile:
         return cls(
             x=record["x"],
             y=record["y"],
+            given=record["given"],
             lags=np.array([e["lag"] for e in estimates], dtype=np.int64),
             mi=values("mi_nats"),
             interval=np.column_stack([values("ci_low"), values("ci_high")]),
@@ -83,6 +86,7 @@ class LagProfile:
         return {
             "x": self.x,
             "y": self.y,
+            "given": self.given,
             "largest_at": self.largest_at,
             "p_value": self.p_value,
             "p_over_pairs": self.p_over_pairs,
@@ -160,6 +164,7 @@ def lagged_information(
     y: Any,
     *,
     lags: Iterable[int] = range(-10, 11),
+    given: Any = None,
     time: Any = None,
     group: Any = None,
     estimator: str | Divergence = "auto",
@@ -186,6 +191,9 @@ def lagged_information(
         pairs it belongs to and does not move other rows.
     lags
         The lags, in rows; positive if ``y`` is later than ``x``.
+    given
+        Columns that are held fixed at the times of ``x`` and of ``y``: the estimate is the part of the
+        dependence that they do not explain.
     time
         The time of each row: numbers or dates on a grid, which may have gaps. Lags are then steps of
         the grid, and rows need not be sorted.
@@ -227,6 +235,7 @@ def lagged_information(
         left,
         right,
         lags=lags,
+        given=given,
         time=time,
         group=group,
         estimator=estimator,
@@ -249,6 +258,7 @@ def lagged_information_pairs(
     y: Any,
     *,
     lags: Iterable[int] = range(-10, 11),
+    given: Any = None,
     time: Any = None,
     group: Any = None,
     estimator: str | Divergence = "auto",
@@ -270,7 +280,7 @@ def lagged_information_pairs(
     ----------
     x, y
         Tables or arrays whose columns are series.
-    lags, time, group, estimator, effort, discrete, numeric, missing, blocks, folds, permutations, seed
+    lags, given, time, group, estimator, effort, discrete, numeric, missing, blocks, folds, permutations, seed
         As for :func:`lagged_information`.
     n_jobs
         The number of lags in parallel, over all pairs.
@@ -291,6 +301,8 @@ def lagged_information_pairs(
     [('x2', 2)]
     """
     check_index(x, y)
+    if given is not None:
+        check_index(x, given, ("x", "given"))
     tables = [as_table(x, "x"), as_table(y, "y")]
     series = tables[0].beside(tables[1])
     series = series.typed(selector_list(discrete, "discrete"), selector_list(numeric, "numeric"))
@@ -305,9 +317,13 @@ def lagged_information_pairs(
         blocks=True if blocks is None else blocks,
     )
     warn_of_notice(estimator_name(estimator))
+    fixed = None if given is None else as_table(given, "given")
+    if fixed is not None and missing == "error":
+        fixed.check_complete()
     work = _Work(
         series,
         len(tables[0].names),
+        fixed,
         None if time is None else _single(as_table(time, "time"), "time"),
         None if group is None else _single(as_table(group, "group"), "group"),
         {"lags": _sorted_lags(lags), "estimate": estimate},
@@ -347,6 +363,8 @@ class _Work:
     table: _native.Table
     #: The number of columns of x.
     x: int
+    #: The columns that are held fixed.
+    given: _native.Table | None
     time: _native.Table | None
     group: _native.Table | None
     #: The lags, and the plan of each estimate.
@@ -365,15 +383,19 @@ class _Work:
     def series(self, pair: tuple[int, int]) -> dict[str, _native.Table | None]:
         """Return the two series of a pair, for the native part."""
         x, y = (self.table.select([column]) for column in pair)
-        return {"x": x, "y": y, "time": self.time, "group": self.group}
+        return {"x": x, "y": y, "given": self.given, "time": self.time, "group": self.group}
 
     def open_journal(self, path: str | os.PathLike[str]) -> _native.LagJournal:
-        everything, places = self.table, []
+        everything, places, given = self.table, [], list[int]()
+        if self.given is not None:
+            everything = everything.beside(self.given)
+            given = list(range(len(self.table.names), len(everything.names)))
         for place in (self.time, self.group):
             places.append(None if place is None else len(everything.names))
             everything = everything if place is None else everything.beside(place)
         heading = {
             "columns": everything.names,
+            "given": given,
             "time": places[0],
             "group": places[1],
             "data": everything.fingerprint,

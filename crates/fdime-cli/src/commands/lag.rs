@@ -1,16 +1,16 @@
 use super::amount;
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, interrupt_flag, print_json, unfinished};
+use super::{Interruptible, interrupt_flag, print_json, series::SeriesTable, unfinished};
 use crate::args::Lag;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, NamedFile, Outputs, check_extension, spreadsheet_text};
 use crate::report::{lag, shortened};
-use fdime::data::{Column, Frame, LoadedFrame, Reading, load_frame, write_whole};
+use fdime::data::{Column, Reading, write_whole};
 use fdime::estimate::{
-    Effort, EstimatePlan, LagEstimate, LagHeading, LagJournal, LagPlan, LagProfile, LagRecord,
-    LagSeries, LagTest, RowOrder, Timeline, format_p_value,
+    Effort, LagEstimate, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries, LagTest,
+    format_p_value,
 };
 use fdime::parallel::{run_jobs, thread_count};
 use fdime::{CpuEngine, Nats, Parameter, counted};
@@ -30,30 +30,19 @@ struct Report<'a> {
 pub fn run(args: &Lag) -> Outcome {
     check_files(args)?;
     let reading = args.reading.options();
-    if reading.sample_rows.is_some() {
-        let message = "--sample-rows: rows of a series cannot be drawn at random";
-        return Err(Failure::Usage(message.into()));
-    }
-    let columns = Columns::load(args, &reading)?;
-    let timeline = columns.timeline()?;
-    let plan = plan(args);
-    let work = Work { columns: &columns, timeline: &timeline, plan: &plan, reading };
-    for &(x, y) in &columns.pairs {
-        plan.check(&work.series(x, y))?;
-    }
-    if timeline.unplaced() > 0 {
-        let rows = counted(timeline.unplaced(), "row");
-        note(&format!("note: {rows} without a time or a recording: left out"));
+    let request = Request::load(args, &reading)?;
+    let (table, plan) = (&request.table, &request.plan);
+    for &(x, y) in &request.pairs {
+        plan.check(&request.series(x, y))?;
     }
     let path = args.output.as_deref().map(journal_path);
-    let journal = path
-        .as_deref()
-        .map(|path| open_journal(path, &columns.heading(&plan.estimate), args.resume))
-        .transpose()?;
+    let heading = table.heading(request.given_columns(), &plan.estimate);
+    let journal =
+        path.as_deref().map(|path| open_journal(path, &heading, args.resume)).transpose()?;
     let start = Instant::now();
-    let profiles = work.run(journal, thread_count(args.estimation.threads))?;
+    let profiles = request.run(journal, thread_count(args.estimation.threads))?;
     let (results, seconds) = (&profiles[..], start.elapsed().as_secs_f64());
-    let report = Report { results, plan: &plan, seconds, version: env!("CARGO_PKG_VERSION") };
+    let report = Report { results, plan, seconds, version: env!("CARGO_PKG_VERSION") };
     note_on_few_shifts(&report);
     let mut outputs = Outputs::default();
     outputs.write(args.output.as_ref(), |path| write_output(path, &report));
@@ -83,66 +72,6 @@ fn check_files(args: &Lag) -> Outcome {
     outputs::check(&inputs, &outputs)
 }
 
-fn plan(args: &Lag) -> LagPlan {
-    let mut estimate = args.estimation.plan(Effort::Quick);
-    estimate.order = args.blocks.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
-    LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied())
-}
-
-/// The columns of a request.
-struct Columns {
-    frame: Frame,
-    /// The positions of the x and the y of each profile.
-    pairs: Vec<(usize, usize)>,
-    time: Option<usize>,
-    group: Option<usize>,
-}
-
-impl Columns {
-    fn load(args: &Lag, reading: &Reading) -> Result<Self, Failure> {
-        let mut selectors = vec![(args.x.as_str(), Parameter::X), (args.y.as_str(), Parameter::Y)];
-        selectors.extend(args.time.as_deref().map(|name| (name, Parameter::Time)));
-        selectors.extend(args.group.as_deref().map(|name| (name, Parameter::Group)));
-        let LoadedFrame { frame, chosen } = load_frame(&args.file, &selectors, reading)?;
-        for text in &frame.notes {
-            note(&format!("note: {}", text.render(&FLAGS)));
-        }
-        let refused = |flag: &str, selector: &str, problem: &str| {
-            Err(Failure::Usage(format!("--{flag} {selector}: {problem}")))
-        };
-        let (mut time, mut group) = (None, None);
-        for ((selector, parameter), columns) in selectors.iter().zip(&chosen) {
-            match (parameter, &columns[..]) {
-                (Parameter::Time, [column]) => time = Some(*column),
-                (Parameter::Group, [column]) => group = Some(*column),
-                (Parameter::Time | Parameter::Group, _) => {
-                    return refused(parameter.name(), selector, "choose one column");
-                }
-                (_, []) => return refused(parameter.name(), selector, "no column of it varies"),
-                _ => (),
-            }
-        }
-        Ok(Columns { pairs: pairs(&chosen[0], &chosen[1]), frame, time, group })
-    }
-
-    fn timeline(&self) -> fdime::Result<Timeline> {
-        let [time, group] =
-            [self.time, self.group].map(|place| place.map(|place| &self.frame.columns[place]));
-        Timeline::new(self.frame.rows, time, group)
-    }
-
-    fn heading(&self, plan: &EstimatePlan) -> LagHeading {
-        LagHeading {
-            columns: self.frame.columns.iter().map(|column| column.name.clone()).collect(),
-            time: self.time,
-            group: self.group,
-            data: self.frame.fingerprint(),
-            plan: plan.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-        }
-    }
-}
-
 /// Returns all pairs of an x and a y. A column is compared with itself only if there is no other
 /// pair.
 fn pairs(x: &[usize], y: &[usize]) -> Vec<(usize, usize)> {
@@ -151,30 +80,75 @@ fn pairs(x: &[usize], y: &[usize]) -> Vec<(usize, usize)> {
     if different.is_empty() { all().collect() } else { different }
 }
 
-struct Work<'a> {
-    columns: &'a Columns,
-    timeline: &'a Timeline,
-    plan: &'a LagPlan,
+/// The profiles that are asked for.
+struct Request<'a> {
+    table: SeriesTable,
+    /// The positions of the x and the y of each profile.
+    pairs: Vec<(usize, usize)>,
+    /// The columns that are held fixed.
+    given: Vec<Column>,
+    plan: LagPlan,
     reading: Reading<'a>,
 }
 
-impl Work<'_> {
+impl<'a> Request<'a> {
+    fn load(args: &Lag, reading: &Reading<'a>) -> Result<Self, Failure> {
+        let mut selectors = vec![(args.x.as_str(), Parameter::X), (args.y.as_str(), Parameter::Y)];
+        selectors.extend(args.given.as_deref().map(|names| (names, Parameter::Given)));
+        let table = SeriesTable::load(&args.file, &selectors, &args.timing, reading)?;
+        for ((selector, parameter), columns) in selectors.iter().zip(&table.chosen) {
+            if columns.is_empty() {
+                let flag = parameter.name();
+                let problem = "no column of it varies";
+                return Err(Failure::Usage(format!("--{flag} {selector}: {problem}")));
+            }
+        }
+        let mut estimate = args.estimation.plan(Effort::Quick);
+        estimate.order = args.timing.order();
+        let mut request = Request {
+            pairs: pairs(&table.chosen[0], &table.chosen[1]),
+            table,
+            given: Vec::new(),
+            plan: LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied()),
+            reading: *reading,
+        };
+        request.given =
+            request.given_columns().iter().map(|place| request.column(*place)).collect();
+        for place in request.given_columns() {
+            if request.pairs.iter().any(|(x, y)| [x, y].contains(&place)) {
+                let name = &request.table.frame.columns[*place].name;
+                let message = format!("--given: column '{name}' is also a column of x or y");
+                return Err(Failure::Usage(message));
+            }
+        }
+        Ok(request)
+    }
+
+    /// Returns the positions of the columns that are held fixed.
+    fn given_columns(&self) -> &[usize] {
+        self.table.chosen.get(2).map_or(&[], Vec::as_slice)
+    }
+
+    fn column(&self, place: usize) -> Column {
+        self.table.frame.columns[place].clone()
+    }
+
     fn series(&self, x: usize, y: usize) -> LagSeries<'_> {
-        let [x, y]: [&Column; 2] = [x, y].map(|place| &self.columns.frame.columns[place]);
-        LagSeries { x, y, timeline: self.timeline }
+        let [x, y]: [&Column; 2] = [x, y].map(|place| &self.table.frame.columns[place]);
+        LagSeries { x, y, given: &self.given, timeline: &self.table.timeline }
     }
 
     /// Estimates the lags that the journal does not hold, and tests each pair. Returns all profiles
     /// in order.
     fn run(&self, journal: Option<LagJournal>, threads: usize) -> Result<Vec<LagProfile>, Failure> {
-        let (pairs, lags) = (&self.columns.pairs, &self.plan.lags);
+        let (pairs, lags) = (&self.pairs, &self.plan.lags);
         let keys: Vec<(usize, usize, i64)> =
             pairs.iter().flat_map(|&(x, y)| lags.iter().map(move |lag| (x, y, *lag))).collect();
         note(&format!(
             "{} of series, {}, {}",
             counted(pairs.len(), "pair"),
             counted(lags.len(), "lag"),
-            counted(self.timeline.rows(), "row")
+            counted(self.table.timeline.rows(), "row")
         ));
         let job = |&key: &(usize, usize, i64), threads: usize, progress: &Interruptible| {
             let ((x, y, lag), engine) = (key, CpuEngine::new(threads));
@@ -186,7 +160,7 @@ impl Work<'_> {
         let progress = Interruptible(interrupt_flag());
         let tests = run_jobs(threads, pairs.len(), |index, _| {
             let (x, y) = pairs[index];
-            LagTest::new(&self.series(x, y), self.plan, &progress)
+            LagTest::new(&self.series(x, y), &self.plan, &progress)
         });
         let tests = tests.into_iter().collect::<fdime::Result<Vec<LagTest>>>()?;
         let profiles = pairs.iter().zip(&tests).zip(records.chunks(lags.len()));
@@ -288,7 +262,11 @@ fn print_profile(profile: &LagProfile, bits: bool) -> Outcome {
     if let Some(largest) = profile.largest() {
         let (mi, interval) = numbers(largest, bits);
         let (x, y) = (shortened(&profile.x, 20), shortened(&profile.y, 20));
-        writeln!(out, "I({x}; {y} {}) = {mi:.3} {unit}", later(largest.lag))?;
+        let given = match &profile.given[..] {
+            [] => String::new(),
+            names => format!(" | {}", shortened(&names.join(", "), 20)),
+        };
+        writeln!(out, "I({x}; {y} {}{given}) = {mi:.3} {unit}", later(largest.lag))?;
         writeln!(
             out,
             "95% interval {interval}; the largest of {}",

@@ -13,6 +13,7 @@ pub mod matrix;
 pub mod reproduce;
 pub mod sample;
 pub mod select;
+mod series;
 pub mod staircase;
 pub mod suite;
 pub mod transfer;

@@ -1,16 +1,15 @@
 use super::amount;
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, interrupt_flag, print_json, unfinished};
+use super::{Interruptible, interrupt_flag, print_json, series::SeriesTable, unfinished};
 use crate::args::Transfer;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, NamedFile, Outputs, check_extension, spreadsheet_text};
 use crate::report::{graphml, heat_map, shortened};
-use fdime::data::{Frame, LoadedFrame, Reading, load_frame, write_whole};
+use fdime::data::{Reading, write_whole};
 use fdime::estimate::{
-    Effort, RowOrder, Timeline, TransferEntropy, TransferHeading, TransferJournal, TransferPlan,
-    TransferRecord, TransferSeries,
+    Effort, TransferEntropy, TransferJournal, TransferPlan, TransferRecord, TransferSeries,
 };
 use fdime::parallel::{run_jobs, thread_count};
 use fdime::{CpuEngine, Nats, Parameter, counted};
@@ -35,29 +34,20 @@ pub fn run(args: &Transfer) -> Outcome {
     check_files(args)?;
     let plan = plan(args)?;
     let reading = args.reading.options();
-    if reading.sample_rows.is_some() {
-        let message = "--sample-rows: rows of a series cannot be drawn at random";
-        return Err(Failure::Usage(message.into()));
-    }
-    let columns = Columns::load(args, &reading)?;
-    let timeline = columns.timeline()?;
-    plan.check(&timeline)?;
-    if timeline.unplaced() > 0 {
-        let rows = counted(timeline.unplaced(), "row");
-        note(&format!("note: {rows} without a time or a recording: left out"));
-    }
+    let network = Network::load(args, &reading)?;
+    plan.check(&network.table.timeline)?;
     let path = args.output.as_deref().map(journal_path);
     let journal = path
         .as_deref()
-        .map(|path| open_journal(path, &columns.heading(&plan), args.resume))
+        .map(|path| open_journal(path, &network.table.heading(&[], &plan), args.resume))
         .transpose()?;
     let start = Instant::now();
-    let work = Work { columns: &columns, timeline: &timeline, plan: &plan, reading };
+    let work = Work { network: &network, plan: &plan, reading };
     let found = work.run(journal, thread_count(args.estimation.threads))?;
     let (results, seconds) = (&found[..], start.elapsed().as_secs_f64());
     let report = Report { results, plan: &plan, seconds, version: env!("CARGO_PKG_VERSION") };
     let mut outputs = Outputs::default();
-    let names = columns.names();
+    let names = network.names();
     outputs.write(args.output.as_ref(), |path| write_output(path, &report));
     outputs
         .write(args.graphml.as_ref(), |path| write_text(path, &graphml::render(&names, results)));
@@ -88,7 +78,7 @@ fn check_files(args: &Transfer) -> Outcome {
 /// Returns the plan that the flags describe.
 fn plan(args: &Transfer) -> Result<TransferPlan, Failure> {
     let mut estimate = args.estimation.plan(Effort::Quick);
-    estimate.order = args.blocks.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
+    estimate.order = args.timing.order();
     let step = |lag: &i64| {
         usize::try_from(*lag).map_err(|_| {
             Failure::Usage(format!("--lags {lag}: a lag is at least 1: only the past is used"))
@@ -101,50 +91,30 @@ fn plan(args: &Transfer) -> Result<TransferPlan, Failure> {
     Ok(TransferPlan { history: args.history, lags, estimate })
 }
 
-/// The columns of a request.
-struct Columns {
-    frame: Frame,
+/// The directions that are asked for.
+struct Network {
+    table: SeriesTable,
     /// The positions of the source and the target of each direction.
     directions: Vec<(usize, usize)>,
-    time: Option<usize>,
-    group: Option<usize>,
 }
 
-impl Columns {
+impl Network {
     fn load(args: &Transfer, reading: &Reading) -> Result<Self, Failure> {
         let all = args.columns.as_deref().unwrap_or("*");
-        let mut selectors = match (&args.from, &args.to) {
+        let selectors = match (&args.from, &args.to) {
             (Some(from), Some(to)) => {
                 vec![(from.as_str(), Parameter::From), (to.as_str(), Parameter::To)]
             }
             _ => vec![(all, Parameter::Columns)],
         };
-        let series = selectors.len();
-        selectors.extend(args.time.as_deref().map(|name| (name, Parameter::Time)));
-        selectors.extend(args.group.as_deref().map(|name| (name, Parameter::Group)));
-        let LoadedFrame { frame, mut chosen } = load_frame(&args.file, &selectors, reading)?;
-        for text in &frame.notes {
-            note(&format!("note: {}", text.render(&FLAGS)));
-        }
-        let (mut time, mut group) = (None, None);
-        for ((selector, parameter), places) in selectors.iter().zip(&chosen).skip(series) {
-            let [place] = places[..] else {
-                let flag = parameter.name();
-                return Err(Failure::Usage(format!("--{flag} {selector}: choose one column")));
-            };
-            *(if *parameter == Parameter::Time { &mut time } else { &mut group }) = Some(place);
-        }
-        chosen.truncate(series);
-        for places in &mut chosen {
-            places.retain(|place| ![time, group].contains(&Some(*place)));
-        }
-        let directions = match &chosen[..] {
+        let table = SeriesTable::load(&args.file, &selectors, &args.timing, reading)?;
+        let directions = match &table.chosen[..] {
             [from, to] => between(from, to),
-            _ => between(&chosen[0], &chosen[0]),
+            _ => between(&table.chosen[0], &table.chosen[0]),
         };
-        let columns = Columns { frame, directions, time, group };
-        columns.check(args)?;
-        Ok(columns)
+        let network = Network { table, directions };
+        network.check(args)?;
+        Ok(network)
     }
 
     fn check(&self, args: &Transfer) -> Outcome {
@@ -174,24 +144,7 @@ impl Columns {
     fn names(&self) -> Vec<&str> {
         let places: BTreeSet<usize> =
             self.directions.iter().flat_map(|&(from, to)| [from, to]).collect();
-        places.into_iter().map(|place| self.frame.columns[place].name.as_str()).collect()
-    }
-
-    fn timeline(&self) -> fdime::Result<Timeline> {
-        let [time, group] =
-            [self.time, self.group].map(|place| place.map(|place| &self.frame.columns[place]));
-        Timeline::new(self.frame.rows, time, group)
-    }
-
-    fn heading(&self, plan: &TransferPlan) -> TransferHeading {
-        TransferHeading {
-            columns: self.frame.columns.iter().map(|column| column.name.clone()).collect(),
-            time: self.time,
-            group: self.group,
-            data: self.frame.fingerprint(),
-            plan: plan.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-        }
+        places.into_iter().map(|place| self.table.frame.columns[place].name.as_str()).collect()
     }
 }
 
@@ -204,8 +157,7 @@ fn between(from: &[usize], to: &[usize]) -> Vec<(usize, usize)> {
 }
 
 struct Work<'a> {
-    columns: &'a Columns,
-    timeline: &'a Timeline,
+    network: &'a Network,
     plan: &'a TransferPlan,
     reading: Reading<'a>,
 }
@@ -218,13 +170,13 @@ impl Work<'_> {
         journal: Option<TransferJournal>,
         threads: usize,
     ) -> Result<Vec<TransferEntropy>, Failure> {
-        let (directions, columns) = (&self.columns.directions, &self.columns.frame.columns);
+        let Network { table: SeriesTable { frame, timeline, .. }, directions } = self.network;
         let count = counted(directions.len(), "direction");
-        note(&format!("{count}, {}", counted(self.timeline.rows(), "row")));
+        note(&format!("{count}, {}", counted(timeline.rows(), "row")));
         let plans = self.plans(threads)?;
         let job = |&direction: &(usize, usize), threads: usize, progress: &Interruptible| {
-            let (source, target) = (&columns[direction.0], &columns[direction.1]);
-            let series = TransferSeries { source, target, timeline: self.timeline };
+            let (source, target) = (&frame.columns[direction.0], &frame.columns[direction.1]);
+            let series = TransferSeries { source, target, timeline };
             let (plan, engine) = (&plans[&direction.1], CpuEngine::new(threads));
             let found =
                 TransferEntropy::new(&series, plan, &self.reading, &FLAGS, &engine, progress)?;
@@ -240,12 +192,12 @@ impl Work<'_> {
     /// Returns the plan of each target, with its history.
     fn plans(&self, threads: usize) -> Result<HashMap<usize, TransferPlan>, Failure> {
         let targets: BTreeSet<usize> =
-            self.columns.directions.iter().map(|(_, target)| *target).collect();
+            self.network.directions.iter().map(|(_, target)| *target).collect();
         let targets: Vec<usize> = targets.into_iter().collect();
         let progress = Interruptible(interrupt_flag());
         let plans = run_jobs(threads, targets.len(), |index, _| {
-            let target = &self.columns.frame.columns[targets[index]];
-            self.plan.for_target(target, self.timeline, &progress)
+            let SeriesTable { frame, timeline, .. } = &self.network.table;
+            self.plan.for_target(&frame.columns[targets[index]], timeline, &progress)
         });
         let plans: Vec<TransferPlan> = plans.into_iter().collect::<fdime::Result<_>>()?;
         Ok(targets.into_iter().zip(plans).collect())

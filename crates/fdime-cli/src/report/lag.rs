@@ -12,13 +12,17 @@ const OTHER: Ink = Ink::Muted;
 
 /// Returns the figure as an SVG file.
 pub fn render(profiles: &[LagProfile]) -> String {
-    let title = match profiles {
+    let mut title = match profiles {
         [profile] => {
             let [x, y] = [&profile.x, &profile.y].map(|name| shortened(name, 30));
             format!("Mutual information between {x} and later {y}")
         }
         _ => "Mutual information between x and later y".into(),
     };
+    if let Some(LagProfile { given, .. }) = profiles.first().filter(|first| !first.given.is_empty())
+    {
+        title.push_str(&format!(", given {}", shortened(&given.join(", "), 30)));
+    }
     let is_single = profiles.len() == 1;
     let panels = profiles.iter().flat_map(|profile| {
         let [x, y] = [&profile.x, &profile.y].map(|name| shortened(name, 20));
@@ -115,6 +119,7 @@ mod tests {
         LagProfile {
             x: "a < b".into(),
             y: "c".into(),
+            given: Vec::new(),
             largest_at: Some(1),
             p_value: 0.01,
             p_over_pairs: None,

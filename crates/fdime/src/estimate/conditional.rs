@@ -126,7 +126,8 @@ pub fn estimate_given(
     findings.conclude(progress)
 }
 
-fn refuse_incompatible(plan: &EstimatePlan) -> Result<()> {
+/// Refuses methods and chains that have no conditional estimate.
+pub(super) fn refuse_incompatible(plan: &EstimatePlan) -> Result<()> {
     let incompatible = |parameter: Parameter, value: String, reason: &str| {
         let other = Message::new().parameter(Parameter::Given);
         Err(Error::Incompatible { parameter, value, other, reason: reason.into() })
@@ -201,8 +202,15 @@ fn adjusted_fold(
         .into_iter()
         .flat_map(|side| predicted_columns(sides[side], &predictions[side]))
         .collect();
+    let along: Vec<Vec<f64>> = predictions
+        .iter()
+        .flatten()
+        .flatten()
+        .filter(|prediction| prediction.explained >= MIN_EXPLAINED)
+        .flat_map(|prediction| prediction.along.clone())
+        .collect();
     let groups = match plan.order {
-        RowOrder::Exchangeable => Some(neighbourhoods(given, &predicted, fold, tick)?),
+        RowOrder::Exchangeable => Some(neighbourhoods(given, &along, fold, tick)?),
         RowOrder::Series { .. } | RowOrder::AutomaticSeries => None,
     };
     let [x, mut y] = [0, 1].map(|side| residuals(sides[side], &predictions[side]));
@@ -215,7 +223,7 @@ fn adjusted_fold(
 }
 
 /// Returns the columns with their predictions subtracted; categories remain as they are.
-fn residuals(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
+pub(super) fn residuals(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
     let residual = |(column, prediction): (&Column, &Option<Prediction>)| match prediction {
         Some(prediction) => {
             Column { name: column.name.clone(), values: Values::Continuous(prediction.residual()) }

@@ -206,21 +206,30 @@ pub(super) fn crossfit(
 struct Entrant {
     /// The recipe, adapted to the number of rows.
     recipe: CriticRecipe,
-    /// The number of columns of y, the first ones, that its critics see.
-    y_columns: usize,
+    /// The number of columns of y, the first ones, that its critics see; `None` for all columns,
+    /// whose number may differ between folds.
+    first_of_y: Option<usize>,
+}
+
+impl Entrant {
+    /// Returns the columns of y that its critics see.
+    fn visible<'a>(&self, y: &'a [Column]) -> &'a [Column] {
+        &y[..self.first_of_y.unwrap_or(y.len())]
+    }
 }
 
 /// Returns all entrants of the race.
 fn entrants(data: &FoldTables, plan: &EstimatePlan, training_rows: usize) -> Vec<Entrant> {
-    let all = data.tables[0].y.len();
+    let fewest = data.tables.iter().map(|table| table.y.len()).min().unwrap_or(0);
     let sized = plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(training_rows));
-    let with_all = sized.clone().map(|recipe| Entrant { recipe, y_columns: all });
-    let with_first = data.first_of_y.filter(|&first| first < all).into_iter().flat_map(|first| {
-        sized.clone().map(move |recipe| {
-            let name = format!("{} of y alone", recipe.name);
-            Entrant { recipe: CriticRecipe { name, ..recipe }, y_columns: first }
-        })
-    });
+    let with_all = sized.clone().map(|recipe| Entrant { recipe, first_of_y: None });
+    let with_first =
+        data.first_of_y.filter(|&first| first < fewest).into_iter().flat_map(|first| {
+            sized.clone().map(move |recipe| {
+                let name = format!("{} of y alone", recipe.name);
+                Entrant { recipe: CriticRecipe { name, ..recipe }, first_of_y: Some(first) }
+            })
+        });
     with_all.chain(with_first).collect()
 }
 
@@ -366,7 +375,8 @@ impl Work<'_> {
 
     /// Returns the cost of one training.
     fn cost_of_one(&self, entrant: &Entrant) -> u64 {
-        training_cost(&entrant.recipe, self.data.tables[0].x.len() + entrant.y_columns)
+        let Table { x, y, .. } = self.data.tables[0];
+        training_cost(&entrant.recipe, x.len() + entrant.visible(y).len())
     }
 
     /// Returns the number of folds that the race is run on; none if all recipes are finalists.
@@ -467,13 +477,13 @@ impl Work<'_> {
     /// Returns the rows of a training, with the maps of its recipe fitted to them.
     fn rows(&self, job: Job) -> Result<TableRows<'_>> {
         let Table { x, y, .. } = self.data.tables[job.fold];
-        let Entrant { recipe, y_columns } = &self.entrants[job.recipe];
+        let entrant = &self.entrants[job.recipe];
         let Fold { train, validation, .. } = &self.folds[job.fold];
         let tick = || check(self.progress);
         Ok(TableRows {
             x,
             y,
-            map: InputMap::fit(recipe, x, &y[..*y_columns], train, &tick)?,
+            map: InputMap::fit(&entrant.recipe, x, entrant.visible(y), train, &tick)?,
             train: thinned(train, MAX_TRAINING_ROWS),
             validation: thinned(validation, MAX_VALIDATION_ROWS),
             progress: self.progress,

@@ -1,5 +1,6 @@
 //! Mutual information between two series at lags: a profile, and the journal of finished lags.
 
+use super::conditional::{estimate_given, refuse_incompatible};
 use super::lag_test::LagTest;
 use super::matrix::PairEstimate;
 use super::method::Method;
@@ -7,7 +8,7 @@ use super::plan::{Effort, EstimatePlan};
 use super::progress::{Progress, advance};
 use super::timeline::Timeline;
 use super::{RowOrder, benjamini_hochberg, estimate_recordings};
-use crate::data::{Column, Frame, PairTable, Reading, pairs_of};
+use crate::data::{Column, Frame, PairTable, Reading};
 use crate::engine::Engine;
 use crate::error::{Error, Result, invalid, quote};
 use crate::journal::{Entry, Journal};
@@ -55,7 +56,10 @@ impl LagPlan {
             return Err(Error::Plan { problem });
         }
         let rows = series.timeline.rows();
-        for column in [series.x, series.y] {
+        if !series.given.is_empty() {
+            refuse_incompatible(&self.estimate)?;
+        }
+        for column in [series.x, series.y].into_iter().chain(series.given) {
             if column.len() != rows {
                 let (name, count) = (quote(&column.name), column.len());
                 let problem = format!("column {name} has {count} rows, but the timeline {rows}");
@@ -104,12 +108,38 @@ pub struct LagSeries<'a> {
     pub x: &'a Column,
     /// The series that is compared at step t + lag.
     pub y: &'a Column,
+    /// The columns that are held fixed, both at step t and at step t + lag. Without any, it is a mutual
+    /// information, else a conditional one.
+    pub given: &'a [Column],
     /// The places of the rows.
     pub timeline: &'a Timeline,
 }
 
 impl LagSeries<'_> {
-    /// Returns the rows of x and of y that are a lag apart within a recording and both have values,
+    /// Returns whether a column, x or y, and all that is held fixed have values in a row.
+    pub(super) fn has_values(&self, column: &Column, row: usize) -> bool {
+        !column.is_missing(row) && self.given.iter().all(|given| !given.is_missing(row))
+    }
+
+    /// Returns the columns of a lag: x, y, and what is held fixed at the time of x, then at that of y.
+    fn columns(&self, x_rows: &[usize], y_rows: &[usize], lag: i64) -> Vec<Column> {
+        let at = |step: i64, rows: &[usize]| {
+            let time = if step == 0 { "t".to_string() } else { format!("t{step:+}") };
+            let column = |given: &Column| Column {
+                name: format!("{}({time})", given.name),
+                ..given.at(rows)
+            };
+            self.given.iter().map(column).collect::<Vec<Column>>()
+        };
+        let mut columns = vec![self.x.at(x_rows), self.y.at(y_rows)];
+        columns.extend(at(0, x_rows));
+        if lag != 0 {
+            columns.extend(at(lag, y_rows));
+        }
+        columns
+    }
+
+    /// Returns the rows of x and of y that are a lag apart within a recording and all have values,
     /// with the first position of each recording but the first.
     fn aligned(&self, lag: i64) -> ([Vec<usize>; 2], Vec<usize>) {
         let (mut x_rows, mut y_rows, mut starts) = (Vec::new(), Vec::new(), Vec::new());
@@ -121,8 +151,8 @@ impl LagSeries<'_> {
                 let other = usize::try_from(step as i64 + lag).ok();
                 let y_row = other.and_then(|other| recording.steps.get(other).copied().flatten());
                 if let (Some(x_row), Some(y_row)) = (*x_row, y_row)
-                    && !self.x.is_missing(x_row)
-                    && !self.y.is_missing(y_row)
+                    && self.has_values(self.x, x_row)
+                    && self.has_values(self.y, y_row)
                 {
                     x_rows.push(x_row);
                     y_rows.push(y_row);
@@ -178,14 +208,23 @@ impl LagEstimate {
         progress: &dyn Progress,
     ) -> Result<Self> {
         let ([x_rows, y_rows], starts) = series.aligned(lag);
-        let columns = vec![series.x.at(&x_rows), series.y.at(&y_rows)];
-        let frame = Frame { columns, rows: x_rows.len(), notes: Vec::new() };
-        let run = |table: &PairTable| {
-            let plan = plan.for_data(&table.x, &table.y);
-            estimate_recordings(&table.x, &table.y, &starts, &plan, engine, progress)
+        let columns = series.columns(&x_rows, &y_rows, lag);
+        let run = |PairTable { x, y, given, .. }: &PairTable| {
+            let plan = plan.for_data(x, &[&y[..], given].concat());
+            match given.is_empty() {
+                true => estimate_recordings(x, y, &starts, &plan, engine, progress),
+                false => estimate_given(x, y, given, &plan, engine, progress),
+            }
         };
         let names = [series.x, series.y].map(|column| column.name.as_str());
-        let table = pairs_of(&frame, &[0], &[1], reading);
+        // The rows of a series are never drawn at random.
+        let reading = Reading { sample_rows: None, ..*reading };
+        let table = Frame { columns, rows: x_rows.len(), notes: Vec::new() }.into_pairs(
+            1,
+            1,
+            &reading,
+            &names.join(" and "),
+        );
         let found = PairEstimate::of_table(names, table, wording, run)?;
         Ok(LagEstimate {
             lag,
@@ -209,6 +248,9 @@ pub struct LagProfile {
     pub x: String,
     /// The name of the second series.
     pub y: String,
+    /// The names of the columns that are held fixed.
+    #[serde(default)]
+    pub given: Vec<String>,
     /// The lag with the largest estimate; `None` if no lag has one.
     pub largest_at: Option<i64>,
     /// The p-value of the test of independence at all lags: the smallest adjusted one.
@@ -235,6 +277,7 @@ impl LagProfile {
         let mut profile = LagProfile {
             x: series.x.name.clone(),
             y: series.y.name.clone(),
+            given: series.given.iter().map(|column| column.name.clone()).collect(),
             largest_at: None,
             p_value: test.p_adjusted.iter().copied().fold(1.0, f64::min),
             p_over_pairs: None,
@@ -271,7 +314,7 @@ impl LagProfile {
 }
 
 /// Estimates the mutual information between x at step t and y at step t + lag for all lags of a plan,
-/// with a test over all lags. Progress is in lags.
+/// given the columns that are held fixed at both steps, with a test over all lags. Progress is in lags.
 ///
 /// ```
 /// use fdime::CpuEngine;
@@ -286,7 +329,7 @@ impl LagProfile {
 /// let x = column("x", (0..400).map(noise).collect());
 /// let y = column("y", (0..400).map(|k| noise(k - 3) + 0.3 * noise(k + 9999)).collect());
 /// let timeline = Timeline::new(400, None, None)?;
-/// let series = LagSeries { x: &x, y: &y, timeline: &timeline };
+/// let series = LagSeries { x: &x, y: &y, given: &[], timeline: &timeline };
 /// let plan = LagPlan::new(-5..=5, Method::GaussianCopula, Effort::Quick);
 /// let profile = lagged_information(&series, &plan, &CpuEngine::new(0), &NoProgress)?;
 /// assert_eq!(profile.largest_at, Some(3));
@@ -344,26 +387,9 @@ impl Entry for LagRecord {
     }
 }
 
-/// The lags that are finished, behind a [`LagHeading`].
+/// The lags that are finished, behind a [`SeriesHeading`](super::SeriesHeading) with the plan of each
+/// estimate. The lags are not part of it, so that a request for more of them continues the journal.
 pub type LagJournal = Journal<LagRecord>;
-
-/// Everything that determines the numbers of profiles. Only the same request continues a journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LagHeading {
-    /// The names of the columns: those of the series, then those of times and of recordings.
-    pub columns: Vec<String>,
-    /// The position of the column of times.
-    pub time: Option<usize>,
-    /// The position of the column of recordings.
-    pub group: Option<usize>,
-    /// The fingerprint of the columns: see [`Frame::fingerprint`].
-    pub data: String,
-    /// How each lag is estimated. The lags are not part of it, so that a request for more of them
-    /// continues the journal.
-    pub plan: EstimatePlan,
-    /// The version of this library.
-    pub version: String,
-}
 
 #[cfg(test)]
 mod tests {
@@ -384,7 +410,7 @@ mod tests {
             let y = numbers("y", places().map(|(row, rest)| value(row, rest.2)).collect());
             let group = numbers("g", rows.iter().map(|row| f64::from(row.0)).collect());
             let timeline = Timeline::new(rows.len(), None, Some(&group)).unwrap();
-            let series = LagSeries { x: &x, y: &y, timeline: &timeline };
+            let series = LagSeries { x: &x, y: &y, given: &[], timeline: &timeline };
             let ([x_rows, y_rows], starts) = series.aligned(lag);
             // The place of a row among the rows of its recording.
             let step = |row: usize| rows[..row].iter().filter(|r| r.0 == rows[row].0).count() as i64;
@@ -413,7 +439,7 @@ mod tests {
             (numbers("c", vec![1.0; 50]), Timeline::new(50, None, None).unwrap());
         let refusal = |lags: Vec<i64>, y: &Column| {
             let plan = LagPlan::new(lags, Method::Auto, Effort::Quick);
-            let series = LagSeries { x: &x, y, timeline: &timeline };
+            let series = LagSeries { x: &x, y, given: &[], timeline: &timeline };
             plan.check(&series).unwrap_err().to_string()
         };
         assert_eq!(refusal(vec![], &x), "lags = []: at least one lag");

@@ -52,8 +52,7 @@ pub use folds::{Fold, RowOrder, folds};
 pub use independence::IndependenceTest;
 pub use inputs::{GaussianReference, InputMap};
 pub use lag::{
-    LagEstimate, LagHeading, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries,
-    lagged_information,
+    LagEstimate, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries, lagged_information,
 };
 pub use lag_test::LagTest;
 pub use matrix::{MatrixHeading, MatrixJournal, PairEstimate, PairRecord};
@@ -74,10 +73,10 @@ pub use selection::{
     Criterion, SELECTION_LEVEL, SelectedFeature, Selection, SelectionEnd, SelectionPlan,
     select_features,
 };
-pub use timeline::Timeline;
+pub use timeline::{SeriesHeading, Timeline};
 pub use transfer::{
-    TransferEntropy, TransferHeading, TransferJournal, TransferPlan, TransferRecord,
-    TransferSeries, transfer_entropy,
+    TransferEntropy, TransferJournal, TransferPlan, TransferRecord, TransferSeries,
+    transfer_entropy,
 };
 pub use verdict::{Reason, Reliability, RenderedReason, RenderedVerdict, Verdict};
 

@@ -11,41 +11,31 @@ use std::collections::BTreeMap;
 const MAX_ROWS: usize = 12;
 
 /// The number of numeric columns up to which rows are compared by the columns themselves. Hardly any
-/// rows are alike in more columns; they are compared by predictions from these.
+/// rows are alike in more columns; they are compared along the directions that matter.
 const MAX_COMPARED: usize = 3;
 
 /// Splits the test rows of a fold into groups that are alike in the columns `given`: rows with equal
 /// categories, split at the median of the number that varies most among them until groups are small.
-/// `predicted` are the columns that are used if there are many numbers.
+/// `along` holds the numbers of each row that are used if there are many columns.
 pub(super) fn neighbourhoods(
     given: &[Column],
-    predicted: &[Column],
+    along: &[Vec<f64>],
     fold: &Fold,
     tick: Tick,
 ) -> Result<Vec<Vec<u32>>> {
     let is_number = |column: &&Column| matches!(column.values, Values::Continuous(_));
     let numbers: Vec<Column> = given.iter().filter(is_number).cloned().collect();
-    let numbers = match numbers.len() > MAX_COMPARED {
-        true => predicted.to_vec(),
+    let numbers: Vec<Vec<f64>> = match numbers.len() > MAX_COMPARED {
+        true => along.to_vec(),
         false => {
             let scaler = SideScaler::plain(&numbers, &fold.train, Scaling::Gaussian, tick)?;
             let all: Vec<u32> = (0..given[0].len() as u32).collect();
             let width = scaler.continuous();
             let scores = scaler.apply_continuous(&numbers, &all);
-            let column = |k: usize| {
-                let values = scores.iter().skip(k).step_by(width).map(|score| f64::from(*score));
-                Column { name: String::new(), values: Values::Continuous(values.collect()) }
-            };
-            (0..width).map(column).collect()
+            let column = |k: usize| scores.iter().skip(k).step_by(width).map(|s| f64::from(*s));
+            (0..width).map(|k| column(k).collect()).collect()
         }
     };
-    let numbers: Vec<&[f64]> = numbers
-        .iter()
-        .filter_map(|column| match &column.values {
-            Values::Continuous(values) => Some(&values[..]),
-            Values::Discrete { .. } => None,
-        })
-        .collect();
     let mut strata: BTreeMap<Vec<u32>, Vec<u32>> = BTreeMap::new();
     for &row in &fold.test {
         let level = |column: &Column| match &column.values {
@@ -62,8 +52,8 @@ pub(super) fn neighbourhoods(
 }
 
 /// Splits rows in halves until each part is small.
-fn split(mut rows: Vec<u32>, numbers: &[&[f64]], groups: &mut Vec<Vec<u32>>) {
-    let spread = |values: &&&[f64]| {
+fn split(mut rows: Vec<u32>, numbers: &[Vec<f64>], groups: &mut Vec<Vec<u32>>) {
+    let spread = |values: &&Vec<f64>| {
         let of_rows = rows.iter().map(|&row| values[row as usize]);
         let (low, high) = of_rows.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             (low.min(value), high.max(value))

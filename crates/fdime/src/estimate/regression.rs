@@ -25,9 +25,20 @@ const FEW_INPUTS: usize = 3;
 /// The maximum number of inputs for which directions are computed.
 const MAX_INPUTS_OF_DIRECTIONS: usize = 200;
 
+/// The maximum number of rows by which inputs are ranked.
+const MAX_RANKING_ROWS: usize = 4_000;
+
+/// The numbers of inputs, those that predict best, along which waves are tried, and the number of
+/// waves along each of them.
+const BEST_INPUTS: [usize; 3] = [1, 2, 4];
+const WAVES_OF_ONE: usize = 40;
+
 /// The number of directions in which a fit is refined, and the maximum number of refinements.
 const DIRECTIONS: usize = 2;
 const REFINEMENTS: usize = 3;
+
+/// The share of a fit's variation below which a direction is left out.
+const MIN_DIRECTION: f64 = 0.1;
 
 /// The scales on which columns are predicted.
 const SCALINGS: [Scaling; 2] = [Scaling::Standard, Scaling::Gaussian];
@@ -49,6 +60,9 @@ pub(super) struct Prediction {
     pub(super) mean: Vec<f64>,
     /// The share of its variance that the mean explains in rows left out of the regression.
     pub(super) explained: f64,
+    /// The given columns along the directions in which the mean varies most, in every row. There are
+    /// none if nothing is explained.
+    pub(super) along: Vec<Vec<f64>>,
 }
 
 impl Prediction {
@@ -61,10 +75,10 @@ impl Prediction {
 /// Predicts the continuous columns among `targets` in all rows from `given`, by regressions on
 /// training rows; `None` for categories.
 ///
-/// Each column is predicted on two scales, standardised and as normal scores, by each of up to four
-/// bases of functions of the given columns, the last one along the directions in which the best of
-/// the others varies most. Cross-validation on the training rows chooses scale,
-/// basis and penalty.
+/// Each column is predicted on two scales, standardised and as normal scores, by several bases of
+/// functions of the given columns: the columns themselves, waves along all of them together and along
+/// each, waves along the few that predict best, and waves along the directions in which the best of
+/// these fits varies most. Cross-validation on the training rows chooses scale, basis and penalty.
 pub(super) fn predict(
     targets: &[Column],
     given: &[Column],
@@ -99,8 +113,9 @@ pub(super) fn predict(
         let Some((target, (scaled, fit))) = better else { break };
         let value = values.columns(target, 1).into_owned();
         let fit = refine(fit, &inputs, &value, &mut rng, tick)?;
-        let mean = fit.apply(&scaler, given, tick)?;
-        predictions.push(Some(Prediction { scaled, mean, explained: fit.explained }));
+        let (mean, explained) = (fit.apply(&scaler, given, tick)?, fit.explained);
+        let along = fit.along_directions(&inputs, &scaler, given, tick)?;
+        predictions.push(Some(Prediction { scaled, mean, explained, along }));
     }
     Ok(predictions)
 }
@@ -134,10 +149,10 @@ impl Basis {
         basis
     }
 
-    /// Returns waves along single inputs, in turn.
-    fn along_axes(inputs: usize, count: usize, rng: &mut Rng) -> Self {
+    /// Returns waves along single inputs out of `inputs`, in turn.
+    fn along_axes(inputs: usize, axes: &[usize], count: usize, rng: &mut Rng) -> Self {
         let frequencies =
-            DMatrix::from_fn(inputs, count, |input, wave| match wave % inputs == input {
+            DMatrix::from_fn(inputs, count, |input, wave| match axes[wave % axes.len()] == input {
                 true => StandardNormal.sample(rng),
                 false => 0.0,
             });
@@ -184,16 +199,50 @@ impl Fit {
         }
         let offset = self.mean - self.centers.dot(&self.coefficients);
         let mut predictions = Vec::with_capacity(rows as usize);
-        let all: Vec<u32> = (0..rows).collect();
-        for chunk in all.chunks(CHUNK_ROWS) {
-            tick()?;
-            let inputs = scaler.apply(given, chunk);
-            let inputs = DMatrixView::from_slice(&inputs, scaler.width(), chunk.len());
-            let functions = self.basis.apply(&inputs.map(f64::from));
+        for_chunks(scaler, given, tick, |inputs| {
+            let functions = self.basis.apply(&inputs);
             predictions.extend((functions * &self.coefficients).iter().map(|value| value + offset));
-        }
+        })?;
         Ok(predictions)
     }
+
+    /// Returns the inputs of every row along the directions in which the fit varies most.
+    fn along_directions(
+        &self,
+        train: &DMatrix<f64>,
+        scaler: &SideScaler,
+        given: &[Column],
+        tick: Tick,
+    ) -> Result<Vec<Vec<f64>>> {
+        if self.explained <= 0.0 || train.nrows() > MAX_INPUTS_OF_DIRECTIONS {
+            return Ok(Vec::new());
+        }
+        let directions = directions(self, train);
+        let mut along = vec![Vec::new(); directions.ncols()];
+        for_chunks(scaler, given, tick, |inputs| {
+            let projected = inputs.transpose() * &directions;
+            for (values, column) in along.iter_mut().zip(projected.column_iter()) {
+                values.extend(column.iter());
+            }
+        })?;
+        Ok(along)
+    }
+}
+
+/// Calls a function with the inputs of all rows, some at a time; inputs are the columns of a matrix.
+fn for_chunks(
+    scaler: &SideScaler,
+    given: &[Column],
+    tick: Tick,
+    mut with: impl FnMut(DMatrix<f64>),
+) -> Result<()> {
+    let all: Vec<u32> = (0..given.first().map_or(0, Column::len) as u32).collect();
+    for chunk in all.chunks(CHUNK_ROWS) {
+        tick()?;
+        let inputs = scaler.apply(given, chunk);
+        with(DMatrixView::from_slice(&inputs, scaler.width(), chunk.len()).map(f64::from));
+    }
+    Ok(())
 }
 
 /// Fits every target, a column of `values`, on the basis that predicts it best.
@@ -208,7 +257,8 @@ fn fit(
     let every = DMatrix::identity(width, width) / (width.max(1) as f64).sqrt();
     let mut bases = vec![Basis::linear(width), Basis::waves(&every, count, rng)];
     if width > 1 {
-        bases.push(Basis::along_axes(width, count, rng));
+        let all: Vec<usize> = (0..width).collect();
+        bases.push(Basis::along_axes(width, &all, count, rng));
     }
     let mut best: Vec<Option<Fit>> = (0..values.ncols()).map(|_| None).collect();
     for basis in bases {
@@ -225,7 +275,8 @@ fn wave_count(rows: usize) -> usize {
     MAX_WAVES.min(rows / 4)
 }
 
-/// Fits a target again along the directions in which its fit varies most, as long as that is better.
+/// Fits a target again along the inputs that predict it best, and along the directions in which its
+/// fit varies most, as long as that is better.
 fn refine(
     mut fit: Fit,
     inputs: &DMatrix<f64>,
@@ -236,6 +287,15 @@ fn refine(
     let (width, rows) = inputs.shape();
     if !(FEW_INPUTS + 1..=MAX_INPUTS_OF_DIRECTIONS).contains(&width) {
         return Ok(fit);
+    }
+    let ranking = ranking(inputs, value, rng, tick)?;
+    for best in BEST_INPUTS.map(|count| &ranking[..count.min(width)]) {
+        let count = wave_count(rows).min(best.len() * WAVES_OF_ONE);
+        let basis = Basis::along_axes(width, best, count, rng);
+        let refined = fit_on(basis, inputs, value, tick)?.remove(0);
+        if refined.explained > fit.explained {
+            fit = refined;
+        }
     }
     for _ in 0..REFINEMENTS {
         if fit.explained <= 0.0 {
@@ -251,7 +311,28 @@ fn refine(
     Ok(fit)
 }
 
-/// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g.
+/// Returns all inputs, first the one that predicts the target best alone.
+fn ranking(
+    inputs: &DMatrix<f64>,
+    value: &DMatrix<f64>,
+    rng: &mut Rng,
+    tick: Tick,
+) -> Result<Vec<usize>> {
+    let rows = inputs.ncols().min(MAX_RANKING_ROWS);
+    let value = value.rows(0, rows).into_owned();
+    let mut explained = Vec::new();
+    for input in 0..inputs.nrows() {
+        let alone = inputs.view((input, 0), (1, rows)).into_owned();
+        let basis = Basis::along_axes(1, &[0], wave_count(rows).min(WAVES_OF_ONE), rng);
+        explained.push(fit_on(basis, &alone, &value, tick)?.remove(0).explained);
+    }
+    let mut order: Vec<usize> = (0..explained.len()).collect();
+    order.sort_by(|a, b| explained[*b].total_cmp(&explained[*a]));
+    Ok(order)
+}
+
+/// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g, but
+/// those of a small part of its trace.
 fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
     let Basis { frequencies, phases } = &fit.basis;
     let width = inputs.nrows();
@@ -268,7 +349,11 @@ fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
     let eigen = SymmetricEigen::new(&gradients * gradients.transpose());
     let mut order: Vec<usize> = (0..width).collect();
     order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
-    let axes = order.iter().take(DIRECTIONS).map(|&k| eigen.eigenvectors.column(k).into_owned());
+    let least = MIN_DIRECTION * eigen.eigenvalues.sum();
+    let (first, others) = order.split_at(1);
+    let others = others.iter().filter(|&&k| eigen.eigenvalues[k] >= least);
+    let axes = first.iter().chain(others).take(DIRECTIONS);
+    let axes = axes.map(|&k| eigen.eigenvectors.column(k).into_owned());
     DMatrix::from_columns(&axes.collect::<Vec<_>>())
 }
 
@@ -395,6 +480,8 @@ mod tests {
         assert!(explained(1, 2000, |z| 1.41 * (5.0 * z[0]).sin()) > 0.7);
         assert!(explained(5, 2000, |z| 1.41 * (3.0 * z[1]).sin()) > 0.6);
         assert!(explained(3, 4000, |z| z[0] * z[1]) > 0.6);
+        assert!(explained(5, 700, |z| 1.41 * (4.0 * z[1]).sin()) > 0.6);
+        assert!(explained(20, 800, |z| 1.41 * (4.0 * z[7]).sin()) > 0.5);
     }
 
     /// One direction among many columns, along which the mean is not monotonic.

@@ -3,6 +3,7 @@
 use crate::data::{Column, Values};
 use crate::error::{Error, Result, quote};
 use crate::message::{Message, Parameter};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A difference of times is a number of steps if it differs from one by less than this share of a
@@ -19,6 +20,27 @@ pub struct Timeline {
     pub(super) recordings: Vec<Recording>,
     /// The number of rows of the table.
     rows: usize,
+}
+
+/// Everything that determines the numbers of many estimates of series. Only the same request continues
+/// a journal. `P` is the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesHeading<P> {
+    /// The names of the columns: those of the series, then those of times and of recordings.
+    pub columns: Vec<String>,
+    /// The positions of the columns that are held fixed.
+    #[serde(default)]
+    pub given: Vec<usize>,
+    /// The position of the column of times.
+    pub time: Option<usize>,
+    /// The position of the column of recordings.
+    pub group: Option<usize>,
+    /// The fingerprint of the columns: see [`Frame::fingerprint`](crate::data::Frame::fingerprint).
+    pub data: String,
+    /// How each estimate is made.
+    pub plan: P,
+    /// The version of this library.
+    pub version: String,
 }
 
 /// An uninterrupted part of a series.

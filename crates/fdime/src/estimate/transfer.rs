@@ -449,25 +449,9 @@ impl Entry for TransferRecord {
     }
 }
 
-/// The directions that are finished, behind a [`TransferHeading`].
+/// The directions that are finished, behind a [`SeriesHeading`](super::SeriesHeading) with a
+/// [`TransferPlan`].
 pub type TransferJournal = Journal<TransferRecord>;
-
-/// Everything that determines the numbers of a network. Only the same request continues a journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TransferHeading {
-    /// The names of the columns.
-    pub columns: Vec<String>,
-    /// The position of the column of times.
-    pub time: Option<usize>,
-    /// The position of the column of recordings.
-    pub group: Option<usize>,
-    /// The fingerprint of the columns: see [`Frame::fingerprint`].
-    pub data: String,
-    /// How each direction is estimated.
-    pub plan: TransferPlan,
-    /// The version of this library.
-    pub version: String,
-}
 
 #[cfg(test)]
 mod tests {
