@@ -47,6 +47,24 @@ def test_the_numbers_are_those_of_the_command_line(series, command, tmp_path):
         assert profile.to_dict() == expected
 
 
+def test_columns_can_be_held_fixed(series, command, tmp_path):
+    x, y, _ = series
+    driver = np.random.default_rng(5).normal(size=400)
+    x, y = x + 3 * driver, y + 3 * driver
+    table = np.column_stack([x, y, driver])
+    np.savetxt(tmp_path / "s.csv", table, delimiter=",", header="x,y,given", comments="")
+    line = [command, "lag", tmp_path / "s.csv", "--x", "x", "--y", "y", "--given", "given"]
+    line += ["--lags", "0..4", "--estimator", "copula", "--json"]
+    shown = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
+    assert fdime.lagged_information(x, y, **COPULA).largest_at == 0
+    profile = fdime.lagged_information(x, y, given=driver, **COPULA)
+    assert profile.largest_at == 3 and profile.to_dict() == shown["results"][0]
+    with pytest.raises(ValueError, match="estimator='ksg'.*use auto"):
+        fdime.lagged_information(x, y, given=driver, estimator="ksg")
+    with pytest.raises(ValueError, match="given"):
+        fdime.lagged_information(x, y, given=driver[:-1], estimator="copula")
+
+
 def test_missing_values_and_times_do_not_move_rows(series):
     x, y, _ = series
     gone = np.arange(400) % 13 == 5

@@ -92,6 +92,35 @@ fn recordings_are_never_compared_with_each_other() {
     assert!(lags(&single["results"][0], "p_value").iter().all(Value::is_number));
 }
 
+/// A driver acts on x at once and on y two steps later. Given the driver at both times, nothing is left.
+#[test]
+fn columns_can_be_held_fixed() {
+    let folder = Folder::new();
+    let driven = |t: i64| (noise(t) + 0.3 * noise(t + 5000), noise(t - 2) + 0.3 * noise(t + 9000));
+    let file = folder.write(
+        "driven.csv",
+        (0..400).fold("driver,x,y\n".to_string(), |text, t| {
+            let (x, y) = driven(t);
+            text + &format!("{},{x},{y}\n", noise(t))
+        }),
+    );
+    let request = format!("lag {file} --x x --y y --lags 1..3 {COPULA}");
+    let alone = &json(&format!("{request} --json"))["results"][0];
+    assert_eq!((&alone["largest_at"], &alone["given"]), (&2.into(), &serde_json::json!([])));
+    assert!(alone["p_value"].as_f64().unwrap() <= 0.05);
+    let fixed = &json(&format!("{request} --given driver --json"))["results"][0];
+    assert_eq!(fixed["given"], serde_json::json!(["driver"]));
+    assert!(fixed["p_value"].as_f64().unwrap() > 0.05);
+    let largest = lags(fixed, "mi_nats").iter().filter_map(Value::as_f64).fold(0.0, f64::max);
+    assert!(largest < 0.03, "{largest}");
+    let shown = stdout(&format!("{request} --given driver"));
+    assert!(shown.contains(" | driver) = "), "{shown}");
+    let message = refusal(&format!("{request} --given x"));
+    assert!(message.contains("--given: column 'x' is also a column of x or y"), "{message}");
+    let message = refusal(&format!("lag {file} --x x --y y --given driver --estimator ksg"));
+    assert!(message.contains("--estimator ksg") && message.contains("use auto"), "{message}");
+}
+
 #[test]
 fn bad_requests_are_refused_with_advice() {
     let folder = Folder::new();

@@ -17,7 +17,8 @@ from . import _native
 from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
 from ._inputs import as_table, check_index, selector_list
-from ._parallel import raise_if_cancelled, run_jobs
+from ._journal import run_unfinished
+from ._parallel import raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
 
 if TYPE_CHECKING:
@@ -414,21 +415,16 @@ class _Work:
         pairs, lags = self.pairs(), self.plan["lags"]
         series = {pair: self.series(pair) for pair in pairs}
         keys = [(i, j, lag) for i, j in pairs for lag in lags]
-        logged = {key: journal.find(key) for key in keys} if journal else {}
-        estimates = {key: json.loads(text) for key, text in logged.items() if text is not None}
-        remaining = [key for key in keys if key not in estimates]
         plan = json.dumps(self.plan["estimate"])
-        jobs = [LagJob(series[i, j], lag, plan, self.options) for i, j, lag in remaining]
-        for index, estimate in run_jobs(estimate_lag, jobs, n_jobs):
-            estimates[remaining[index]] = estimate
-            if journal is not None:
-                journal.append(remaining[index], json.dumps(estimate))
-            if callback is not None:
-                callback(len(estimates) / len(keys))
+
+        def jobs(remaining: list[tuple[int, int, int]]) -> list[LagJob]:
+            return [LagJob(series[i, j], lag, plan, self.options) for i, j, lag in remaining]
+
+        found = run_unfinished(keys, estimate_lag, jobs, journal, n_jobs, callback)
         profiles = []
-        for i, j in pairs:
-            found = json.dumps([estimates[i, j, lag] for lag in lags])
-            profile = _native.lag_profile(series[i, j], json.dumps(self.plan), found)
+        for index, pair in enumerate(pairs):
+            of_pair = json.dumps(found[index * len(lags) : (index + 1) * len(lags)])
+            profile = _native.lag_profile(series[pair], json.dumps(self.plan), of_pair)
             profiles.append(json.loads(profile))
         adjusted = json.loads(_native.adjust_lag_profiles(json.dumps(profiles)))
         return [LagProfile._from_record(profile) for profile in adjusted]

@@ -17,8 +17,8 @@ from . import _native
 from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
 from ._inputs import as_table, selector_list
+from ._journal import run_unfinished
 from ._pair import Pair, estimate_pair
-from ._parallel import run_jobs
 from ._progress import ProgressCallback, progress_callback
 
 if TYPE_CHECKING:
@@ -215,17 +215,12 @@ class _Work:
         sides = [(name, self.table.select(columns)) for name, columns in self.members]
         plan = json.dumps(self.plan)
         all_pairs = list(combinations(range(len(sides)), 2))
-        logged = {pair: journal.find(pair) for pair in all_pairs} if journal else {}
-        estimates = {pair: json.loads(text) for pair, text in logged.items() if text is not None}
-        remaining = [pair for pair in all_pairs if pair not in estimates]
-        jobs = [Pair(sides[i], sides[j], plan, self.options) for i, j in remaining]
-        for index, estimate in run_jobs(estimate_pair, jobs, n_jobs):
-            estimates[remaining[index]] = estimate
-            if journal is not None:
-                journal.append(remaining[index], json.dumps(estimate))
-            if callback is not None:
-                callback(len(estimates) / len(all_pairs))
-        text = json.dumps([estimates[pair] for pair in all_pairs])
+
+        def jobs(remaining: list[tuple[int, int]]) -> list[Pair]:
+            return [Pair(sides[i], sides[j], plan, self.options) for i, j in remaining]
+
+        found = run_unfinished(all_pairs, estimate_pair, jobs, journal, n_jobs, callback)
+        text = json.dumps(found)
         adjusted: list[dict[str, Any]] = json.loads(_native.adjust_pairs(text))
         return adjusted
 

@@ -17,8 +17,9 @@ from . import _native
 from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
 from ._inputs import as_table, check_index, selector_list
+from ._journal import run_unfinished
 from ._matrix import _positions
-from ._parallel import raise_if_cancelled, run_jobs
+from ._parallel import raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
 
 
@@ -158,7 +159,8 @@ class TransferNetwork:
         return sorted(self.directions, key=strength, reverse=True)
 
     def __str__(self) -> str:
-        count = sum(1 for found in self.directions if _number(found["p_adjusted"]) <= 0.05)
+        positive = (found for found in self.directions if _number(found["te_nats"]) > 0)
+        count = sum(1 for found in positive if _number(found["p_adjusted"]) <= 0.05)
         lines = [
             f"{len(self.directions)} directions, {count} significant at a false discovery rate of 5%"
         ]
@@ -429,21 +431,18 @@ class _Work:
         columns = [self.table.select([k]) for k in range(len(self.table.names))]
         targets = [self.timed(column) for column in columns]
         keys = list(ordered_pairs(range(len(columns)), 2))
-        logged = {key: journal.find(key) for key in keys} if journal else {}
-        estimates = {key: json.loads(text) for key, text in logged.items() if text is not None}
-        remaining = [key for key in keys if key not in estimates]
-        plans = {
-            j: _native.transfer_plan_for_target(targets[j], plan, raise_if_cancelled)
-            for j in {j for _, j in remaining}
-        }
-        jobs = [TransferJob(columns[i], targets[j], plans[j], self.options) for i, j in remaining]
-        for index, estimate in run_jobs(estimate_transfer, jobs, n_jobs):
-            estimates[remaining[index]] = estimate
-            if journal is not None:
-                journal.append(remaining[index], json.dumps(estimate))
-            if callback is not None:
-                callback(len(estimates) / len(keys))
-        text = _native.compare_transfers(json.dumps([estimates[key] for key in keys]))
+
+        def jobs(remaining: list[tuple[int, int]]) -> list[TransferJob]:
+            plans = {
+                j: _native.transfer_plan_for_target(targets[j], plan, raise_if_cancelled)
+                for j in {j for _, j in remaining}
+            }
+            return [
+                TransferJob(columns[i], targets[j], plans[j], self.options) for i, j in remaining
+            ]
+
+        found = run_unfinished(keys, estimate_transfer, jobs, journal, n_jobs, callback)
+        text = _native.compare_transfers(json.dumps(found))
         directions: list[dict[str, Any]] = json.loads(text)
         return directions
 

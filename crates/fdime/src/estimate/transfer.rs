@@ -425,9 +425,10 @@ impl TransferEntropy {
         }
     }
 
-    /// Returns whether something is transferred, at a false discovery rate of 5%.
+    /// Returns whether something is transferred: the estimate is above 0, and significant at a false
+    /// discovery rate of 5%.
     pub fn is_significant(&self) -> bool {
-        self.p_adjusted.is_some_and(|p| p <= 0.05)
+        self.p_adjusted.is_some_and(|p| p <= 0.05) && self.te_nats.is_some_and(|te| te > 0.0)
     }
 }
 
