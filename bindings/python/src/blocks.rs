@@ -3,14 +3,16 @@
 use crate::background::run_in_background;
 use crate::failure::{call_library, catch_panic, exception};
 use crate::table::aligned;
+use fdime::data::{Column, Values};
 use fdime::estimate::Progress;
 use fdime::names::Entry;
 use fdime::objective::{Cost, Objective as LibraryObjective, value_and_gradient};
 use fdime::random::{Purpose, stream};
 use fdime::scores::{PairCounts, ScoreBlock, Scores};
 use fdime::{
-    AnyEstimator, Divergence as LibraryDivergence, Error, Estimator, Level, Message, PairSource,
-    Pairing, Parameter, Scenario as LibraryScenario, ScenarioPlan, suite_named,
+    AnyEstimator, AnyTask, Divergence as LibraryDivergence, Error, Estimator, Level, Message,
+    PairSource, Pairing, Parameter, Scenario as LibraryScenario, ScenarioPlan, suite_named,
+    tasks_named,
 };
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -315,6 +317,73 @@ pub fn suite(name: &str) -> PyResult<Vec<(String, String, usize, String)>> {
         .into_iter()
         .map(|task| (task.name, task.plan.name.to_string(), task.plan.dim, task.level.to_string()))
         .collect())
+}
+
+/// A task with known conditional information, of the suites `conditional` and `transfer`.
+#[pyclass(frozen, module = "fdime._native")]
+pub struct ConditionalTask {
+    task: AnyTask,
+}
+
+#[pymethods]
+impl ConditionalTask {
+    #[new]
+    fn new(suite: &str, name: &str) -> PyResult<Self> {
+        let found = conditional_tasks(suite)?.into_iter().find(|task| task.name() == name);
+        let unknown = || PyValueError::new_err(format!("name={name:?}: not a task of this suite"));
+        Ok(ConditionalTask { task: found.ok_or_else(unknown)? })
+    }
+
+    #[getter]
+    fn is_series(&self) -> bool {
+        self.task.is_series()
+    }
+
+    /// Returns the exact information between x and y given the third.
+    #[getter]
+    fn information(&self, py: Python<'_>) -> PyResult<f64> {
+        run_in_background(py, None, |_| Ok(self.task.information()?.0))
+    }
+
+    /// Draws rows. Returns x, y and what is given.
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        n: usize,
+        seed: u64,
+    ) -> PyResult<Vec<Bound<'py, PyArray2<f64>>>> {
+        call_library(|| self.task.check_rows(n))?;
+        let sides = run_in_background(py, None, |_| {
+            self.task.columns(&mut stream(seed, Purpose::Data, 0, 0), n)
+        })?;
+        let table = |columns: Vec<Column>| {
+            let values = columns.iter().filter_map(|column| match &column.values {
+                Values::Continuous(values) => Some(values.clone()),
+                Values::Discrete { .. } => None,
+            });
+            let by_row: Vec<Vec<f64>> = values.collect();
+            let rows: Vec<Vec<f64>> =
+                (0..n).map(|row| by_row.iter().map(|column| column[row]).collect()).collect();
+            Ok(PyArray2::from_vec2(py, &rows)?)
+        };
+        sides.into_iter().map(table).collect()
+    }
+}
+
+fn conditional_tasks(suite: &str) -> PyResult<Vec<AnyTask>> {
+    match suite {
+        "conditional" | "transfer" => tasks_named(suite).map_err(exception),
+        _ => {
+            let expected = "the suites of conditional tasks are conditional and transfer";
+            Err(PyValueError::new_err(format!("suite='{suite}': {expected}")))
+        }
+    }
+}
+
+/// Returns the names of the tasks of a suite of conditional tasks.
+#[pyfunction]
+pub fn conditional_suite(name: &str) -> PyResult<Vec<String>> {
+    Ok(conditional_tasks(name)?.iter().map(|task| task.name().to_string()).collect())
 }
 
 /// Returns every name that a user can write, with a description, by kind.

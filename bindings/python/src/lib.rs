@@ -21,7 +21,9 @@ mod _native {
     #[pymodule_export]
     use super::background::panic_in_a_worker;
     #[pymodule_export]
-    use super::blocks::{Divergence, Objective, Scenario, names, suite};
+    use super::blocks::{
+        ConditionalTask, Divergence, Objective, Scenario, conditional_suite, names, suite,
+    };
     #[pymodule_export]
     use super::capacity::channel_capacity;
     #[pymodule_export]

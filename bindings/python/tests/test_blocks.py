@@ -186,6 +186,22 @@ def test_the_benchmark_has_two_suites():
     assert mixtures["concentric-5-25x1"].dims == (25, 1)
 
 
+def test_conditional_tasks_are_those_of_the_command_line(command):
+    tasks = fdime.conditional_benchmark()
+    assert len(tasks) == 33 and len(fdime.conditional_benchmark("transfer")) == 14
+    task = pickle.loads(pickle.dumps(tasks["smooth-1x1x5"]))
+    assert task.conditional_mutual_information == pytest.approx(-0.5 * np.log(1 - 0.6**2))
+    x, y, z = task.sample(300, seed=4)
+    line = [command, "suite", "conditional", "--tasks", task.name, "--rows", "300", "--seed", "4"]
+    line += ["--estimator", "copula", "--json"]
+    shown = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
+    result = fdime.mutual_information(x, y, given=z, estimator="copula", seed=4)
+    assert result.mi == shown["results"][0]["mi_nats"]
+    assert fdime.conditional_benchmark("transfer")["one-way"].is_series
+    with pytest.raises(ValueError, match="suites of conditional tasks"):
+        fdime.conditional_benchmark("bmi")
+
+
 SMALL = dict(
     dim=2,
     levels=[0.5, 1],

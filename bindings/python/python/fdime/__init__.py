@@ -16,7 +16,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._blocks import Divergence, FdimeWarning, Objective, Scenario, benchmark, names
+from ._blocks import (
+    ConditionalTask,
+    Divergence,
+    FdimeWarning,
+    Objective,
+    Scenario,
+    benchmark,
+    conditional_benchmark,
+    names,
+)
 from ._capacity import ChannelCapacity, channel_capacity
 from ._estimate import estimate_plan, mutual_info_features, mutual_information
 from ._lag import LagProfile, LagProfiles, lagged_information, lagged_information_pairs
@@ -40,6 +49,7 @@ __all__ = [
     "Chain",
     "ChainTerm",
     "ChannelCapacity",
+    "ConditionalTask",
     "Critics",
     "Divergence",
     "Estimate",
@@ -64,6 +74,7 @@ __all__ = [
     "__version__",
     "benchmark",
     "channel_capacity",
+    "conditional_benchmark",
     "estimate_plan",
     "lagged_information",
     "lagged_information_pairs",

@@ -349,3 +349,59 @@ def benchmark(suite: str = "bmi") -> dict[str, Scenario]:
         task: Scenario(name, dim=dim, level=level)
         for task, name, dim, level in _native.suite(suite)
     }
+
+
+class ConditionalTask:
+    """A distribution of x, y and z with known conditional mutual information I(X; Y | Z).
+
+    :func:`conditional_benchmark` returns such tasks.
+    """
+
+    def __init__(self, suite: str, name: str) -> None:
+        self.suite, self.name = suite, name
+        self._native = _native.ConditionalTask(suite, name)
+
+    @property
+    def conditional_mutual_information(self) -> float:
+        """The exact I(X; Y | Z), in nats; of a series, its transfer entropy."""
+        return self._native.information
+
+    @property
+    def is_series(self) -> bool:
+        """Whether rows are steps in time: y is the past of a series, and z that of x."""
+        return self._native.is_series
+
+    def sample(
+        self, n: int, *, seed: int = 0
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Draw rows of x, y and z, the same as ``fdime suite`` with this seed."""
+        x, y, z = self._native.sample(check_count(n, "n"), check_count(seed, "seed"))
+        return x, y, z
+
+    def __repr__(self) -> str:
+        return f"ConditionalTask({self.suite!r}, {self.name!r})"
+
+    def __reduce__(self) -> tuple[type[ConditionalTask], tuple[str, str]]:
+        return ConditionalTask, (self.suite, self.name)
+
+
+def conditional_benchmark(suite: str = "conditional") -> dict[str, ConditionalTask]:
+    """Return tasks with known conditional mutual information, or transfer entropy, by name.
+
+    ``fdime suite conditional`` and ``fdime suite transfer`` run the same tasks.
+
+    Parameters
+    ----------
+    suite
+        ``conditional`` or ``transfer``.
+
+    Examples
+    --------
+    >>> task = conditional_benchmark()["smooth-1x1x5"]
+    >>> round(task.conditional_mutual_information, 3)
+    0.223
+    >>> x, y, z = task.sample(1000, seed=0)
+    >>> x.shape, z.shape
+    ((1000, 1), (1000, 5))
+    """
+    return {name: ConditionalTask(suite, name) for name in _native.conditional_suite(suite)}

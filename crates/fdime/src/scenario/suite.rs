@@ -90,21 +90,31 @@ impl AnyTask {
         }
     }
 
+    /// Returns the exact information between x and y, given the third if there is one.
+    pub fn information(&self) -> Result<Nats> {
+        match self {
+            AnyTask::Pairs(task) => Ok(task.scenario()?.mutual_information()),
+            AnyTask::Triples(task) => Ok(task.scenario()?.conditional_mutual_information()),
+            AnyTask::Series(task) => task.transfer_entropy(),
+        }
+    }
+
+    /// Draws the columns of x, of y, and of what is given.
+    pub fn columns(&self, rng: &mut Rng, rows: usize) -> Result<[Vec<Column>; 3]> {
+        match self {
+            AnyTask::Pairs(task) => {
+                let (x, y) = task.scenario()?.table(rng, rows);
+                Ok([x, y, Vec::new()])
+            }
+            AnyTask::Triples(task) => Ok(task.scenario()?.table(rng, rows)),
+            AnyTask::Series(task) => Ok(task.table(rng, rows)),
+        }
+    }
+
     /// Draws a table.
     pub fn table(&self, rng: &mut Rng, rows: usize) -> Result<TaskTable> {
-        let ([x, y, given], truth) = match self {
-            AnyTask::Pairs(task) => {
-                let scenario = task.scenario()?;
-                let (x, y) = scenario.table(rng, rows);
-                ([x, y, Vec::new()], scenario.mutual_information())
-            }
-            AnyTask::Triples(task) => {
-                let scenario = task.scenario()?;
-                (scenario.table(rng, rows), scenario.conditional_mutual_information())
-            }
-            AnyTask::Series(task) => (task.table(rng, rows), task.transfer_entropy()?),
-        };
-        Ok(TaskTable { x, y, given, truth })
+        let [x, y, given] = self.columns(rng, rows)?;
+        Ok(TaskTable { x, y, given, truth: self.information()? })
     }
 }
 
