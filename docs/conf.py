@@ -1,0 +1,69 @@
+"""Settings of the documentation.
+
+    sphinx-build -W docs out
+
+builds it, with the Python package installed and the command `fdime` on the path or in FDIME_COMMAND.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+import fdime
+
+project = "fdime"
+author = "the fdime authors"
+copyright = author
+version = release = fdime.__version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_mock_imports = ["torch"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "fdime"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1d4ed8", "color-brand-content": "#1d4ed8"},
+    "dark_css_variables": {"color-brand-primary": "#93b4ff", "color-brand-content": "#93b4ff"},
+}
+# Pages also show well in the repository, where links may leave this folder.
+OUTSIDE = re.compile(r"(?<!!)\[([^]]*)\]\(\.\./[^)]*\)")
+COMMANDS = "<!-- every command with its --help -->"
+
+
+def help_of(*words: str) -> str:
+    """Return the help of the command line, as a terminal of 80 columns shows it."""
+    command = os.environ.get("FDIME_COMMAND") or shutil.which("fdime")
+    if command is None:
+        raise SystemExit("the command fdime is not on the path; name it in FDIME_COMMAND")
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    shown = subprocess.run(
+        [command, *words, "--help"], capture_output=True, text=True, check=True, env=environment
+    )
+    return shown.stdout.rstrip()
+
+
+def reference() -> str:
+    """Return a section for each command, with its help."""
+    listed = help_of().split("Commands:\n")[1].split("\n\n")[0]
+    names = re.findall(r"^  ([a-z]+) ", listed, re.M)
+    sections = (f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in names if name != "help")
+    return "\n".join(sections)
+
+
+def on_source_read(_app: object, _page: str, source: list[str]) -> None:
+    source[0] = OUTSIDE.sub(r"\1", source[0])
+    if COMMANDS in source[0]:
+        source[0] = source[0].replace(COMMANDS, reference())
+
+
+def setup(app) -> None:
+    app.connect("source-read", on_source_read)
