@@ -330,7 +330,12 @@ impl ConditionalTask {
     #[new]
     fn new(suite: &str, name: &str) -> PyResult<Self> {
         let found = conditional_tasks(suite)?.into_iter().find(|task| task.name() == name);
-        let unknown = || PyValueError::new_err(format!("name={name:?}: not a task of this suite"));
+        let unknown = || {
+            PyValueError::new_err(format!(
+                "name='{name}': there is no such task in suite '{suite}'; \
+                 conditional_benchmark('{suite}') lists them"
+            ))
+        };
         Ok(ConditionalTask { task: found.ok_or_else(unknown)? })
     }
 
@@ -361,9 +366,9 @@ impl ConditionalTask {
                 Values::Continuous(values) => Some(values.clone()),
                 Values::Discrete { .. } => None,
             });
-            let by_row: Vec<Vec<f64>> = values.collect();
+            let columns: Vec<Vec<f64>> = values.collect();
             let rows: Vec<Vec<f64>> =
-                (0..n).map(|row| by_row.iter().map(|column| column[row]).collect()).collect();
+                (0..n).map(|row| columns.iter().map(|column| column[row]).collect()).collect();
             Ok(PyArray2::from_vec2(py, &rows)?)
         };
         sides.into_iter().map(table).collect()

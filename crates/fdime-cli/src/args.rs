@@ -632,8 +632,8 @@ pub struct Lag {
     /// The lags: a range, or a list such as 0,1,7; positive if y is later than x
     #[arg(long, default_value = "-10..10", allow_hyphen_values = true, value_parser = values::lags)]
     pub lags: CommaSeparated<i64>,
-    /// Columns that are held fixed at the times of x and of y: the part of the dependence that they do
-    /// not explain
+    /// Columns to hold fixed, at the times of x and of y: estimate I(x; y | z), the dependence that they
+    /// do not explain
     #[arg(long, value_name = "COLUMNS")]
     pub given: Option<String>,
     #[command(flatten)]

@@ -183,7 +183,7 @@ fn files_and_tables_have_every_lag() {
     assert!(shown.starts_with("I(x; y 3 steps later) = "), "{shown}");
     assert!(shown.contains("\ndependent: p = ") && shown.lines().all(|line| line.len() <= 80));
     let table = std::fs::read_to_string(&csv).unwrap();
-    let heading = "x,y,lag,mi_nats,ci_low,ci_high,p_value,p_adjusted,statistic_nats,n_rows,\
+    let heading = "x,y,given,lag,mi_nats,ci_low,ci_high,p_value,p_adjusted,statistic_nats,n_rows,\
                    reliability,problem";
     assert_eq!(table.lines().next(), Some(heading));
     assert_eq!(table.lines().filter(|line| line.starts_with("x,y,")).count(), 4);
@@ -246,6 +246,6 @@ fn many_pairs_continue_after_a_kill() {
     let differing: Vec<(&str, &str)> =
         whole.lines().zip(continued.lines()).filter(|(a, b)| a != b).collect();
     assert_eq!(differing.len(), 1, "{differing:?}");
-    assert!(differing[0].1.starts_with("x,y,3,9.5,"), "the finished lag was not run again");
+    assert!(differing[0].1.starts_with("x,y,,3,9.5,"), "the finished lag was not run again");
     assert!(!journal.exists());
 }

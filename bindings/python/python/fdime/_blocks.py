@@ -368,7 +368,7 @@ class ConditionalTask:
 
     @property
     def is_series(self) -> bool:
-        """Whether rows are steps in time: y is the past of a series, and z that of x."""
+        """Whether rows are steps in time: x is the next value of a series, z its past, y another's past."""
         return self._native.is_series
 
     def sample(

@@ -83,6 +83,21 @@ def check_index(x: Any, y: Any, roles: tuple[str, str] = ("x", "y")) -> None:
     )
 
 
+def check_indices(x: Any, **others: Any) -> None:
+    """Raise an error if other pandas objects have different row labels than ``x``."""
+    for name, other in others.items():
+        if other is not None:
+            check_index(x, other, ("x", name))
+
+
+def single_column(values: Any, name: str) -> _native.Table:
+    """Return a table of one column."""
+    table = as_table(values, name)
+    if len(table.names) != 1:
+        raise ValueError(f"{name} has {len(table.names)} columns; give one value for each row")
+    return table
+
+
 def selector_list(columns: str | list[str] | None, argument: str) -> list[str]:
     """Return one selector or several as a list."""
     if columns is None:

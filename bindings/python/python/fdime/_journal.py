@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from . import _native
 from ._parallel import run_jobs
 from ._progress import ProgressCallback
 
@@ -39,3 +40,29 @@ def run_unfinished(
         if callback is not None:
             callback(len(estimates) / len(keys))
     return [estimates[key] for key in keys]
+
+
+def series_heading(
+    table: _native.Table,
+    given: _native.Table | None,
+    time: _native.Table | None,
+    group: _native.Table | None,
+    plan: dict[str, Any],
+) -> str:
+    """Return what identifies a request about series, as JSON: its journal continues no other one."""
+    everything, places = table, []
+    for side in (given, time, group):
+        start = len(everything.names)
+        everything = everything if side is None else everything.beside(side)
+        places.append(list(range(start, len(everything.names))))
+    return json.dumps(
+        {
+            "columns": everything.names,
+            "given": places[0],
+            "time": places[1][0] if time is not None else None,
+            "group": places[2][0] if group is not None else None,
+            "data": everything.fingerprint,
+            "plan": plan,
+            "version": _native.__version__,
+        }
+    )

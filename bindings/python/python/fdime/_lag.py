@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
-from ._inputs import as_table, check_index, selector_list
-from ._journal import run_unfinished
+from ._inputs import as_table, check_indices, selector_list, single_column
+from ._journal import run_unfinished, series_heading
 from ._parallel import raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
 
@@ -100,10 +100,12 @@ class LagProfile:
         """Return the lags as a pandas DataFrame."""
         import pandas
 
-        return pandas.DataFrame([{"x": self.x, "y": self.y, **row} for row in self.estimates])
+        names = {"x": self.x, "y": self.y, "given": ", ".join(self.given)}
+        return pandas.DataFrame([{**names, **row} for row in self.estimates])
 
     def __str__(self) -> str:
-        lines = [f"{self.x} and later {self.y}: p = {self.p_value:.3f} over all lags"]
+        given = f", given {', '.join(self.given)}" if self.given else ""
+        lines = [f"{self.x} and later {self.y}{given}: p = {self.p_value:.3f} over all lags"]
         if self.largest_at is not None:
             place = int(np.flatnonzero(self.lags == self.largest_at)[0])
             low, high = self.interval[place]
@@ -226,7 +228,7 @@ def lagged_information(
     >>> profile.largest_at, profile.p_value < 0.05
     (2, True)
     """
-    check_index(x, y)
+    check_indices(x, y=y, given=given, time=time, group=group)
     left, right = as_table(x, "x"), as_table(y, "y")
     for name, table in (("x", left), ("y", right)):
         if len(table.names) != 1:
@@ -301,14 +303,20 @@ def lagged_information_pairs(
     >>> [(profile.x, profile.largest_at) for profile in profiles if profile.p_over_pairs < 0.05]
     [('x2', 2)]
     """
-    check_index(x, y)
-    if given is not None:
-        check_index(x, given, ("x", "given"))
+    check_indices(x, y=y, given=given, time=time, group=group)
     tables = [as_table(x, "x"), as_table(y, "y")]
-    series = tables[0].beside(tables[1])
-    series = series.typed(selector_list(discrete, "discrete"), selector_list(numeric, "numeric"))
+    if given is not None:
+        tables.append(as_table(given, "given"))
+    everything = tables[0]
+    for table in tables[1:]:
+        everything = everything.beside(table)
+    everything = everything.typed(
+        selector_list(discrete, "discrete"), selector_list(numeric, "numeric")
+    )
     if missing == "error":
-        series.check_complete()
+        everything.check_complete()
+    count = len(tables[0].names) + len(tables[1].names)
+    fixed = list(range(count, len(everything.names)))
     estimate = estimate_plan(
         estimator=estimator,
         effort=effort,
@@ -318,15 +326,12 @@ def lagged_information_pairs(
         blocks=True if blocks is None else blocks,
     )
     warn_of_notice(estimator_name(estimator))
-    fixed = None if given is None else as_table(given, "given")
-    if fixed is not None and missing == "error":
-        fixed.check_complete()
     work = _Work(
-        series,
+        everything.select(list(range(count))),
         len(tables[0].names),
-        fixed,
-        None if time is None else _single(as_table(time, "time"), "time"),
-        None if group is None else _single(as_table(group, "group"), "group"),
+        everything.select(fixed) if fixed else None,
+        None if time is None else single_column(time, "time"),
+        None if group is None else single_column(group, "group"),
         {"lags": _sorted_lags(lags), "estimate": estimate},
         reading_options(None, None, missing, "error"),
     )
@@ -387,23 +392,10 @@ class _Work:
         return {"x": x, "y": y, "given": self.given, "time": self.time, "group": self.group}
 
     def open_journal(self, path: str | os.PathLike[str]) -> _native.LagJournal:
-        everything, places, given = self.table, [], list[int]()
-        if self.given is not None:
-            everything = everything.beside(self.given)
-            given = list(range(len(self.table.names), len(everything.names)))
-        for place in (self.time, self.group):
-            places.append(None if place is None else len(everything.names))
-            everything = everything if place is None else everything.beside(place)
-        heading = {
-            "columns": everything.names,
-            "given": given,
-            "time": places[0],
-            "group": places[1],
-            "data": everything.fingerprint,
-            "plan": self.plan["estimate"],
-            "version": _native.__version__,
-        }
-        return _native.LagJournal(path, json.dumps(heading))
+        heading = series_heading(
+            self.table, self.given, self.time, self.group, self.plan["estimate"]
+        )
+        return _native.LagJournal(path, heading)
 
     def run(
         self,
@@ -443,9 +435,3 @@ def _sorted_lags(lags: Iterable[int]) -> list[int]:
     if not chosen:
         raise ValueError(f"lags={lags!r}: there is no lag in it; {advice}")
     return sorted(chosen)
-
-
-def _single(table: _native.Table, name: str) -> _native.Table:
-    if len(table.names) != 1:
-        raise ValueError(f"{name} has {len(table.names)} columns; give one value for each row")
-    return table

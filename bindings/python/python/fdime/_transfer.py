@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
-from ._inputs import as_table, check_index, selector_list
-from ._journal import run_unfinished
+from ._inputs import as_table, check_index, selector_list, single_column
+from ._journal import run_unfinished, series_heading
 from ._matrix import _positions
 from ._parallel import raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
@@ -201,10 +201,10 @@ def transfer_entropy(
     source, target
         Two series with a row for each step in time. An instant is used if all its values are present.
     history
-        The number of past values of the told series that are held fixed. None chooses the smallest
+        The number of past values of the target that are held fixed. None chooses the smallest
         number, up to 10, that predicts held-out values almost as well as any, for each direction.
     lags
-        The steps by which the telling series is earlier, such as ``range(1, 6)``. None means 1 to
+        The steps by which the source is earlier, such as ``range(1, 6)``. None means 1 to
         ``history``.
     time
         The time of each row, on a grid that may have gaps; rows need not be sorted. None means that
@@ -391,7 +391,7 @@ class _Work:
             "estimate": estimate,
         }
         time, group = (
-            None if place is None else _single(as_table(place, name), name)
+            None if place is None else single_column(place, name)
             for place, name in zip(places, ("time", "group"))
         )
         options = reading_options(None, None, missing, "error")
@@ -406,19 +406,8 @@ class _Work:
         return {"series": series, "time": self.time, "group": self.group}
 
     def open_journal(self, path: str | os.PathLike[str]) -> _native.TransferJournal:
-        everything, places = self.table, []
-        for place in (self.time, self.group):
-            places.append(None if place is None else len(everything.names))
-            everything = everything if place is None else everything.beside(place)
-        heading = {
-            "columns": everything.names,
-            "time": places[0],
-            "group": places[1],
-            "data": everything.fingerprint,
-            "plan": self.plan,
-            "version": _native.__version__,
-        }
-        return _native.TransferJournal(path, json.dumps(heading))
+        heading = series_heading(self.table, None, self.time, self.group, self.plan)
+        return _native.TransferJournal(path, heading)
 
     def run(
         self,
@@ -460,9 +449,3 @@ def _sorted_lags(lags: Iterable[int]) -> list[int]:
     if not chosen:
         raise ValueError(f"lags={lags!r}: there is no lag in it; {advice}")
     return chosen
-
-
-def _single(table: _native.Table, name: str) -> _native.Table:
-    if len(table.names) != 1:
-        raise ValueError(f"{name} has {len(table.names)} columns; give one value for each row")
-    return table

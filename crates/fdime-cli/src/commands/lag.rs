@@ -99,7 +99,7 @@ impl<'a> Request<'a> {
         for ((selector, parameter), columns) in selectors.iter().zip(&table.chosen) {
             if columns.is_empty() {
                 let flag = parameter.name();
-                let problem = "no column of it varies";
+                let problem = "no column is left: constant columns, and those of --time and --group, are not used";
                 return Err(Failure::Usage(format!("--{flag} {selector}: {problem}")));
             }
         }
@@ -193,6 +193,7 @@ fn note_on_few_shifts(report: &Report) {
 struct Row<'a> {
     x: &'a str,
     y: &'a str,
+    given: &'a str,
     lag: i64,
     mi_nats: Option<f64>,
     ci_low: Option<f64>,
@@ -208,11 +209,13 @@ struct Row<'a> {
 fn write_output(path: &Path, report: &Report) -> Outcome {
     outputs::write_table(path, report, |table| {
         for profile in report.results {
-            let [x, y] = [&profile.x, &profile.y].map(|name| spreadsheet_text(name));
+            let given = profile.given.join(", ");
+            let [x, y, given] = [&profile.x, &profile.y, &given].map(|name| spreadsheet_text(name));
             for lag in &profile.lags {
                 table.serialize(Row {
                     x: &x,
                     y: &y,
+                    given: &given,
                     lag: lag.lag,
                     mi_nats: lag.mi_nats,
                     ci_low: lag.ci_low,

@@ -421,7 +421,7 @@ fn complete(
     frame.rows = kept.len();
     let usable = leave_out(&mut frame, &chosen, reading)?;
     let left = remaining(counts, &usable);
-    for (place, side) in ["x", "y", "those held fixed"].into_iter().enumerate() {
+    for (place, side) in ["x", "y", "given"].into_iter().enumerate() {
         if wanted[place] && left[place] == 0 {
             let notes: Vec<String> = frame.notes.iter().map(Message::to_string).collect();
             return Err(format!("no column of {side} can be used: {}", notes.join("; ")).into());

@@ -9,7 +9,7 @@
 //! difference of two large numbers.
 
 use super::crossfit::{FoldTables, Table, crossfit};
-use super::folds::{Fold, RowOrder, folds};
+use super::folds::{Fold, RowOrder, folds_of_recordings};
 use super::independence::{IndependenceTest, PairedNull};
 use super::method::Method;
 use super::neighbourhoods::neighbourhoods;
@@ -73,6 +73,18 @@ pub fn estimate_given(
     engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
+    estimate_given_recordings([x, y, given], &[], plan, engine, progress)
+}
+
+/// Estimates I(x; y | given) of x, y and given from a series of recordings, as [`estimate_given`]
+/// does. `starts` has the first row of each recording but the first.
+pub(super) fn estimate_given_recordings(
+    [x, y, given]: [&[Column]; 3],
+    starts: &[usize],
+    plan: &EstimatePlan,
+    engine: &dyn Engine,
+    progress: &dyn Progress,
+) -> Result<Estimate> {
     check_columns(x, y)?;
     if given.is_empty() {
         let problem = "there is no column to hold fixed".into();
@@ -84,7 +96,7 @@ pub fn estimate_given(
     refuse_incompatible(&plan)?;
     plan.chain = ChainChoice::Off;
     let plan = &plan;
-    let table = Table { x, y, rows: x[0].len(), starts: &[] };
+    let table = Table { x, y, rows: x[0].len(), starts };
     plan.check(table.rows)?;
     check_numbers(x, y, &plan.method)?;
 
@@ -95,7 +107,7 @@ pub fn estimate_given(
     // The first term has twice the critics in the race.
     progress.begin(3 * direct.fit.cost);
     let adjusted = adjusted_folds(table, given, plan, engine.threads(), progress)?;
-    let terms = Terms::new(&adjusted, plan, engine, &WithoutBegin(progress))?;
+    let terms = Terms::new(&adjusted, starts, plan, engine, &WithoutBegin(progress))?;
     let is_short = is_short_series(plan, &serial);
     let independence = match is_short {
         true => test_short_series(table, given, plan, progress)?,
@@ -165,9 +177,9 @@ struct AdjustedFold {
 
 impl AdjustedFold {
     /// Returns the table of x and of y and what is held fixed, from column `start` of these.
-    fn table(&self, start: usize) -> Table<'_> {
+    fn table<'a>(&'a self, start: usize, starts: &'a [usize]) -> Table<'a> {
         let rows = self.x[0].len();
-        Table { x: &self.x, y: &self.y_and_given[start..], rows, starts: &[] }
+        Table { x: &self.x, y: &self.y_and_given[start..], rows, starts }
     }
 }
 
@@ -178,7 +190,7 @@ fn adjusted_folds(
     threads: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<AdjustedFold>> {
-    let folds = folds(table.rows, plan.folds, plan.order, plan.seed);
+    let folds = folds_of_recordings(table.rows, plan.folds, plan.order, plan.seed, table.starts);
     let adjust = |index: usize| {
         let fold = &folds[index];
         adjusted_fold(table, given, fold, plan, &|| check(progress))
@@ -210,7 +222,7 @@ fn adjusted_fold(
         .flat_map(|prediction| prediction.along.clone())
         .collect();
     let groups = match plan.order {
-        RowOrder::Exchangeable => Some(neighbourhoods(given, &along, fold, tick)?),
+        RowOrder::Exchangeable => Some(neighbourhoods(given, &along, fold, plan.seed, tick)?),
         RowOrder::Series { .. } | RowOrder::AutomaticSeries => None,
     };
     let [x, mut y] = [0, 1].map(|side| residuals(sides[side], &predictions[side]));
@@ -258,18 +270,19 @@ struct Terms {
 impl Terms {
     fn new(
         folds: &[AdjustedFold],
+        starts: &[usize],
         plan: &EstimatePlan,
         engine: &dyn Engine,
         progress: &dyn Progress,
     ) -> Result<Self> {
         let groups = || folds.iter().map(|fold| fold.groups.clone()).collect();
         let with_y = FoldTables {
-            tables: folds.iter().map(|fold| fold.table(0)).collect(),
+            tables: folds.iter().map(|fold| fold.table(0, starts)).collect(),
             first_of_y: Some(folds[0].y_columns),
             groups: groups(),
         };
         let without_y = FoldTables {
-            tables: folds.iter().map(|fold| fold.table(fold.y_columns)).collect(),
+            tables: folds.iter().map(|fold| fold.table(fold.y_columns, starts)).collect(),
             first_of_y: None,
             groups: groups(),
         };
@@ -326,7 +339,7 @@ fn test_short_series(
 /// Returns the mutual information of a Gaussian copula of what is left of x and y after regressions.
 fn gaussian_copula(fold: &AdjustedFold, tick: Tick) -> Result<Option<f64>> {
     let y = &fold.y_and_given[..fold.y_columns];
-    let table = Table { y, ..fold.table(0) };
+    let table = Table { y, ..fold.table(0, &[]) };
     if !has_measurements(table) {
         return Ok(None);
     }

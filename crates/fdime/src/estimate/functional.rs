@@ -68,6 +68,16 @@ pub(super) fn function_between<E>(
     Ok(sides.into_iter().find_map(|(from, to)| weighted_sum(from, to)))
 }
 
+/// Describes a numeric column of `to` that is a function of `from`, as [`function_between`] does.
+pub(super) fn function_of<E>(
+    from: &[Column],
+    to: &[Column],
+    tick: impl Fn() -> Result<(), E>,
+) -> Result<Option<String>, E> {
+    let (from, to) = (numbers(from), numbers(to));
+    Ok(curve(&from, &to, &tick)?.or_else(|| weighted_sum(&from, &to)))
+}
+
 /// Describes a column of `to` that is a function of one column of `from`.
 fn curve<E>(
     from: &[Numbers],

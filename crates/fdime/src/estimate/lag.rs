@@ -1,6 +1,6 @@
 //! Mutual information between two series at lags: a profile, and the journal of finished lags.
 
-use super::conditional::{estimate_given, refuse_incompatible};
+use super::conditional::{estimate_given_recordings, refuse_incompatible};
 use super::lag_test::LagTest;
 use super::matrix::PairEstimate;
 use super::method::Method;
@@ -61,9 +61,8 @@ impl LagPlan {
         }
         for column in [series.x, series.y].into_iter().chain(series.given) {
             if column.len() != rows {
-                let (name, count) = (quote(&column.name), column.len());
-                let problem = format!("column {name} has {count} rows, but the timeline {rows}");
-                return Err(Error::Columns { problem });
+                let columns = [(column.name.clone(), column.len()), ("x".into(), rows)];
+                return Err(Error::UnequalColumns { columns });
             }
             if column.is_constant() {
                 let name = quote(&column.name);
@@ -132,9 +131,10 @@ impl LagSeries<'_> {
             self.given.iter().map(column).collect::<Vec<Column>>()
         };
         let mut columns = vec![self.x.at(x_rows), self.y.at(y_rows)];
-        columns.extend(at(0, x_rows));
+        // A column that is constant in these rows explains nothing.
+        columns.extend(at(0, x_rows).into_iter().filter(|column| !column.is_constant()));
         if lag != 0 {
-            columns.extend(at(lag, y_rows));
+            columns.extend(at(lag, y_rows).into_iter().filter(|column| !column.is_constant()));
         }
         columns
     }
@@ -209,12 +209,9 @@ impl LagEstimate {
     ) -> Result<Self> {
         let ([x_rows, y_rows], starts) = series.aligned(lag);
         let columns = series.columns(&x_rows, &y_rows, lag);
-        let run = |PairTable { x, y, given, .. }: &PairTable| {
-            let plan = plan.for_data(x, &[&y[..], given].concat());
-            match given.is_empty() {
-                true => estimate_recordings(x, y, &starts, &plan, engine, progress),
-                false => estimate_given(x, y, given, &plan, engine, progress),
-            }
+        let run = |PairTable { x, y, given, .. }: &PairTable| match given.is_empty() {
+            true => estimate_recordings(x, y, &starts, plan, engine, progress),
+            false => estimate_given_recordings([x, y, given], &starts, plan, engine, progress),
         };
         let names = [series.x, series.y].map(|column| column.name.as_str());
         // The rows of a series are never drawn at random.
@@ -447,6 +444,6 @@ mod tests {
         assert_eq!(refusal(vec![3, -25], &x), text);
         assert!(refusal(vec![1], &constant).contains("'c' has the same value in every row"));
         let short = numbers("y", vec![1.0, 2.0]);
-        assert!(refusal(vec![1], &short).contains("'y' has 2 rows, but the timeline 50"));
+        assert!(refusal(vec![1], &short).contains("'y' has 2 rows, but 'x' has 50"));
     }
 }

@@ -1,10 +1,13 @@
 //! Groups of rows that are alike in some columns, for tests of conditional independence.
 
 use super::folds::Fold;
+use super::independence::{BLOCK, cut};
 use super::scaling::{Scaling, SideScaler};
 use crate::data::{Column, Values};
 use crate::error::Result;
 use crate::parallel::Tick;
+use crate::random::{Purpose, Rng, stream};
+use rand::seq::SliceRandom;
 use std::collections::BTreeMap;
 
 /// The maximum number of rows in a group.
@@ -21,6 +24,7 @@ pub(super) fn neighbourhoods(
     given: &[Column],
     along: &[Vec<f64>],
     fold: &Fold,
+    seed: u64,
     tick: Tick,
 ) -> Result<Vec<Vec<u32>>> {
     let is_number = |column: &&Column| matches!(column.values, Values::Continuous(_));
@@ -44,15 +48,17 @@ pub(super) fn neighbourhoods(
         };
         strata.entry(given.iter().filter_map(level).collect()).or_default().push(row);
     }
+    let mut rng = stream(seed, Purpose::Null, 1, 0);
     let mut groups = Vec::new();
     for rows in strata.into_values() {
-        split(rows, &numbers, &mut groups);
+        split(rows, &numbers, &mut rng, &mut groups);
     }
     Ok(groups)
 }
 
-/// Splits rows in halves until each part is small.
-fn split(mut rows: Vec<u32>, numbers: &[Vec<f64>], groups: &mut Vec<Vec<u32>>) {
+/// Splits rows in halves until each part is small. Rows that no number tells apart are cut into random
+/// blocks, because all pairs within a group are scored.
+fn split(mut rows: Vec<u32>, numbers: &[Vec<f64>], rng: &mut Rng, groups: &mut Vec<Vec<u32>>) {
     let spread = |values: &&Vec<f64>| {
         let of_rows = rows.iter().map(|&row| values[row as usize]);
         let (low, high) = of_rows.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -60,15 +66,21 @@ fn split(mut rows: Vec<u32>, numbers: &[Vec<f64>], groups: &mut Vec<Vec<u32>>) {
         });
         high - low
     };
-    let widest = numbers.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)));
-    let Some(values) = widest.filter(|_| rows.len() > MAX_ROWS) else {
-        groups.push(rows);
+    let Some(values) = numbers.iter().max_by(|a, b| spread(a).total_cmp(&spread(b))) else {
+        if rows.len() > BLOCK {
+            rows.shuffle(rng);
+        }
+        groups.extend(cut(&rows, BLOCK).into_iter().map(<[u32]>::to_vec));
         return;
     };
+    if rows.len() <= MAX_ROWS {
+        groups.push(rows);
+        return;
+    }
     rows.sort_by(|a, b| values[*a as usize].total_cmp(&values[*b as usize]));
     let upper = rows.split_off(rows.len() / 2);
-    split(rows, numbers, groups);
-    split(upper, numbers, groups);
+    split(rows, numbers, rng, groups);
+    split(upper, numbers, rng, groups);
 }
 
 #[cfg(test)]
@@ -93,7 +105,7 @@ mod tests {
             },
         };
         let fold = fold(300);
-        let groups = neighbourhoods(&[numbers, levels], &[], &fold, &|| Ok(())).unwrap();
+        let groups = neighbourhoods(&[numbers, levels], &[], &fold, 0, &|| Ok(())).unwrap();
         let mut all = groups.concat();
         all.sort_unstable();
         assert_eq!(all, fold.test);
@@ -113,7 +125,21 @@ mod tests {
             name: "level".into(),
             values: Values::Discrete { codes: vec![0; 90], labels: vec!["a".into()] },
         };
-        let groups = neighbourhoods(&[levels], &[], &fold(90), &|| Ok(())).unwrap();
+        let groups = neighbourhoods(&[levels], &[], &fold(90), 0, &|| Ok(())).unwrap();
         assert_eq!(groups, [fold(90).test]);
+    }
+
+    #[test]
+    fn large_groups_are_cut_into_blocks() {
+        let levels = Column {
+            name: "level".into(),
+            values: Values::Discrete { codes: vec![0; 3000], labels: vec!["a".into()] },
+        };
+        let fold = fold(3000);
+        let groups = neighbourhoods(&[levels], &[], &fold, 0, &|| Ok(())).unwrap();
+        assert!(groups.len() > 1 && groups.iter().all(|group| group.len() <= BLOCK));
+        let mut all = groups.concat();
+        all.sort_unstable();
+        assert_eq!(all, fold.test);
     }
 }

@@ -40,6 +40,9 @@ const REFINEMENTS: usize = 3;
 /// The share of a fit's variation below which a direction is left out.
 const MIN_DIRECTION: f64 = 0.1;
 
+/// The penalty of a change of direction, relative to the number of rows.
+const STEP_PENALTY: f64 = 1e-3;
+
 /// The scales on which columns are predicted.
 const SCALINGS: [Scaling; 2] = [Scaling::Standard, Scaling::Gaussian];
 
@@ -114,7 +117,10 @@ pub(super) fn predict(
         let value = values.columns(target, 1).into_owned();
         let fit = refine(fit, &inputs, &value, &mut rng, tick)?;
         let (mean, explained) = (fit.apply(&scaler, given, tick)?, fit.explained);
-        let along = fit.along_directions(&inputs, &scaler, given, tick)?;
+        let mut along = fit.along_directions(&inputs, &scaler, given, tick)?;
+        if along.is_empty() && explained > 0.0 {
+            along.push(mean.clone());
+        }
         predictions.push(Some(Prediction { scaled, mean, explained, along }));
     }
     Ok(predictions)
@@ -289,7 +295,7 @@ fn refine(
         return Ok(fit);
     }
     let ranking = ranking(inputs, value, rng, tick)?;
-    for best in BEST_INPUTS.map(|count| &ranking[..count.min(width)]) {
+    for best in BEST_INPUTS.map(|count| &ranking[..count]) {
         let count = wave_count(rows).min(best.len() * WAVES_OF_ONE);
         let basis = Basis::along_axes(width, best, count, rng);
         let refined = fit_on(basis, inputs, value, tick)?.remove(0);
@@ -301,14 +307,58 @@ fn refine(
         if fit.explained <= 0.0 {
             break;
         }
-        let basis = Basis::waves(&directions(&fit, inputs), wave_count(rows), rng);
-        let refined = fit_on(basis, inputs, value, tick)?.remove(0);
-        if refined.explained <= fit.explained {
+        let before = fit.explained;
+        let found = directions(&fit, inputs);
+        fit = better_along(fit, &found, inputs, value, rng, tick)?;
+        let found = directions(&fit, inputs);
+        if let Some(corrected) = corrected_directions(&fit, &found, inputs, value) {
+            fit = better_along(fit, &corrected, inputs, value, rng, tick)?;
+        }
+        if fit.explained <= before {
             break;
         }
-        fit = refined;
     }
     Ok(fit)
+}
+
+/// Returns a fit on waves along these directions, or the fit before if that is better.
+fn better_along(
+    before: Fit,
+    directions: &DMatrix<f64>,
+    inputs: &DMatrix<f64>,
+    value: &DMatrix<f64>,
+    rng: &mut Rng,
+    tick: Tick,
+) -> Result<Fit> {
+    let basis = Basis::waves(directions, wave_count(inputs.ncols()), rng);
+    let refined = fit_on(basis, inputs, value, tick)?.remove(0);
+    Ok(if refined.explained > before.explained { refined } else { before })
+}
+
+/// Returns the directions after a Gauss-Newton step: if the mean is m(d's), then a small change c of d
+/// changes it by m'(d's) c's, so c is a regression of what is left on m'(d's) s.
+fn corrected_directions(
+    fit: &Fit,
+    directions: &DMatrix<f64>,
+    inputs: &DMatrix<f64>,
+    value: &DMatrix<f64>,
+) -> Option<DMatrix<f64>> {
+    let (width, rows) = inputs.shape();
+    let slopes = directions.transpose() * gradients(fit, inputs);
+    let functions = DMatrix::from_fn(rows, width * directions.ncols(), |row, k| {
+        slopes[(k / width, row)] * inputs[(k % width, row)]
+    });
+    let offset = fit.mean - fit.centers.dot(&fit.coefficients);
+    let predicted = fit.basis.apply(inputs) * &fit.coefficients;
+    let left = DMatrix::from_fn(rows, 1, |row, _| value[(row, 0)] - predicted[row] - offset);
+    let transposed = functions.transpose();
+    let change = solve(&transposed * &functions, &transposed * left, STEP_PENALTY * rows as f64)?;
+    let mut corrected = directions.clone();
+    for (k, mut direction) in corrected.column_iter_mut().enumerate() {
+        direction += change.view((k * width, 0), (width, 1));
+        direction.normalize_mut();
+    }
+    Some(corrected)
 }
 
 /// Returns all inputs, first the one that predicts the target best alone.
@@ -318,12 +368,14 @@ fn ranking(
     rng: &mut Rng,
     tick: Tick,
 ) -> Result<Vec<usize>> {
-    let rows = inputs.ncols().min(MAX_RANKING_ROWS);
-    let value = value.rows(0, rows).into_owned();
+    let step = inputs.ncols().div_ceil(MAX_RANKING_ROWS).max(1);
+    let rows: Vec<usize> = (0..inputs.ncols()).step_by(step).collect();
+    let value = value.select_rows(&rows);
     let mut explained = Vec::new();
-    for input in 0..inputs.nrows() {
-        let alone = inputs.view((input, 0), (1, rows)).into_owned();
-        let basis = Basis::along_axes(1, &[0], wave_count(rows).min(WAVES_OF_ONE), rng);
+    for input in inputs.row_iter() {
+        let alone = input.select_columns(&rows);
+        let alone = DMatrix::from_row_slice(1, rows.len(), alone.as_slice());
+        let basis = Basis::along_axes(1, &[0], wave_count(rows.len()).min(WAVES_OF_ONE), rng);
         explained.push(fit_on(basis, &alone, &value, tick)?.remove(0).explained);
     }
     let mut order: Vec<usize> = (0..explained.len()).collect();
@@ -331,9 +383,23 @@ fn ranking(
     Ok(order)
 }
 
-/// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g, but
-/// those of a small part of its trace.
+/// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g, without
+/// those that account for little of its trace.
 fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
+    let gradients = gradients(fit, inputs);
+    let eigen = SymmetricEigen::new(&gradients * gradients.transpose());
+    let mut order: Vec<usize> = (0..inputs.nrows()).collect();
+    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    let least = MIN_DIRECTION * eigen.eigenvalues.sum();
+    let (first, others) = order.split_at(1);
+    let others = others.iter().filter(|&&k| eigen.eigenvalues[k] >= least);
+    let axes = first.iter().chain(others).take(DIRECTIONS);
+    let axes = axes.map(|&k| eigen.eigenvectors.column(k).into_owned());
+    DMatrix::from_columns(&axes.collect::<Vec<_>>())
+}
+
+/// Returns the gradient of a fit in each row, as the columns of a matrix.
+fn gradients(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
     let Basis { frequencies, phases } = &fit.basis;
     let width = inputs.nrows();
     let mut slopes = frequencies.transpose() * inputs;
@@ -346,15 +412,7 @@ fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
     for mut gradient in gradients.column_iter_mut() {
         gradient += fit.coefficients.rows(0, width);
     }
-    let eigen = SymmetricEigen::new(&gradients * gradients.transpose());
-    let mut order: Vec<usize> = (0..width).collect();
-    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
-    let least = MIN_DIRECTION * eigen.eigenvalues.sum();
-    let (first, others) = order.split_at(1);
-    let others = others.iter().filter(|&&k| eigen.eigenvalues[k] >= least);
-    let axes = first.iter().chain(others).take(DIRECTIONS);
-    let axes = axes.map(|&k| eigen.eigenvectors.column(k).into_owned());
-    DMatrix::from_columns(&axes.collect::<Vec<_>>())
+    gradients
 }
 
 /// A part of the rows: functions, targets, and their products.

@@ -26,7 +26,7 @@ pub struct Timeline {
 /// a journal. `P` is the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesHeading<P> {
-    /// The names of the columns: those of the series, then those of times and of recordings.
+    /// The names of all columns that are read.
     pub columns: Vec<String>,
     /// The positions of the columns that are held fixed.
     #[serde(default)]
@@ -132,7 +132,7 @@ fn on_grid(
         }
     }
     let step = step(&differences);
-    let mut steps = 0;
+    let mut steps = 0_usize;
     let recordings = members.into_iter().map(|(name, rows)| {
         let mut placed = vec![rows.first().copied()];
         for pair in rows.windows(2) {
@@ -140,7 +140,7 @@ fn on_grid(
             if (count - count.round()).abs() > TOLERANCE {
                 return Err(off_grid([pair[0], pair[1]], times, step));
             }
-            steps += count.round() as usize;
+            steps = steps.saturating_add(count.round() as usize);
             if steps > MAX_STEPS_PER_ROW * differences.len() {
                 return Err(mostly_gaps(differences.len(), step));
             }

@@ -294,9 +294,8 @@ pub fn transfer_entropy(
     for column in [series.source, series.target] {
         let (rows, count) = (series.timeline.rows(), column.len());
         if count != rows {
-            let name = quote(&column.name);
-            let problem = format!("column {name} has {count} rows, but the timeline {rows}");
-            return Err(Error::Columns { problem });
+            let columns = [(column.name.clone(), count), ("the column of times".into(), rows)];
+            return Err(Error::UnequalColumns { columns });
         }
     }
     plan.check(series.timeline)?;

@@ -1,7 +1,7 @@
 //! The verdict on an estimate: how reliable it is, and why.
 
 use super::folds::RowOrder;
-use super::functional::function_between;
+use super::functional::{function_between, function_of};
 use super::levels::Levels;
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
@@ -232,7 +232,7 @@ fn determined_by_given<E>(
 ) -> Result<Option<Reason>, E> {
     let Some((given, _)) = evidence.given else { return Ok(None) };
     for side in [evidence.x, evidence.y] {
-        if let Some(function) = function_between(side, given, &tick)? {
+        if let Some(function) = function_of(given, side, &tick)? {
             let text = format!(
                 "{function}, as far as {} rows can show: given that, nothing is left to tell, and the \
                  estimate is about rounding or noise",
