@@ -90,7 +90,7 @@ def check_indices(x: Any, **others: Any) -> None:
             check_index(x, other, ("x", name))
 
 
-def single_column(values: Any, name: str) -> _native.Table:
+def single_column(values: Any, name: str) -> Table:
     """Return a table of one column."""
     table = as_table(values, name)
     if len(table.names) != 1:
