@@ -282,8 +282,8 @@ fn many_given(evidence: &Evidence) -> Option<Reason> {
         return None;
     }
     let message = Message::from(format!(
-        "{} columns are held fixed with {} rows: no two rows are alike in all of them, so the test is \
-         valid only if x and y depend on them smoothly; hold fewer columns fixed with ",
+        "{} columns are held fixed with {} rows: no two rows are alike in all of them, so the p-value \
+         is approximate and may be too small; hold fewer columns fixed with ",
         given.len(),
         evidence.rows
     ))
