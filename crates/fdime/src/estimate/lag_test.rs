@@ -313,9 +313,9 @@ mod tests {
         let mean = |d: f64, a: f64| (d + 1.0).powi(2) + 0.3 * a;
         let variance = |d: f64, a: f64| d.exp() * a;
         let category = |d: f64, a: f64| f64::from(u8::from(d + 0.5 * a > 0.0));
-        let drivers: [(fn(f64, f64) -> f64, bool); 3] =
-            [(mean, false), (variance, false), (category, true)];
-        for (k, (driven, is_category)) in drivers.into_iter().enumerate() {
+        let drivers: [fn(f64, f64) -> f64; 3] = [mean, variance, category];
+        for (k, driven) in drivers.into_iter().enumerate() {
+            let is_category = k == 2;
             let (mut rejected, mut given_rejected) = (0, 0);
             for seed in 0..40 {
                 let mut rng = random(seed);
