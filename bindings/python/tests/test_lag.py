@@ -184,4 +184,4 @@ def test_plots_and_tables(series):
     assert len(profiles.plot().axes) == 4 and len(profiles[0].plot().axes) == 2
     table = profiles.to_pandas()
     assert isinstance(table, pandas.DataFrame) and len(table) == 10
-    assert list(table.columns[:4]) == ["x", "y", "lag", "mi_nats"]
+    assert list(table.columns[:4]) == ["x", "y", "given", "lag"]
