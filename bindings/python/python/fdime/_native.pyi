@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ConditionalTask",
     "Divergence",
     "Journal",
     "LagJournal",
@@ -27,6 +28,7 @@ __all__ = [
     "check_transfer",
     "combine",
     "compare_transfers",
+    "conditional_suite",
     "estimate",
     "estimate_lag",
     "estimate_pair",
