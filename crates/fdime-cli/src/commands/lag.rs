@@ -36,7 +36,7 @@ pub fn run(args: &Lag) -> Outcome {
         plan.check(&request.series(x, y))?;
     }
     let path = args.output.as_deref().map(journal_path);
-    let heading = table.heading(request.given_columns(), &plan.estimate);
+    let heading = table.heading(given_columns(table), &plan.estimate);
     let journal =
         path.as_deref().map(|path| open_journal(path, &heading, args.resume)).transpose()?;
     let start = Instant::now();
@@ -80,6 +80,11 @@ fn pairs(x: &[usize], y: &[usize]) -> Vec<(usize, usize)> {
     if different.is_empty() { all().collect() } else { different }
 }
 
+/// Returns the positions of the columns that are held fixed.
+fn given_columns(table: &SeriesTable) -> &[usize] {
+    table.chosen.get(2).map_or(&[], Vec::as_slice)
+}
+
 /// The profiles that are asked for.
 struct Request<'a> {
     table: SeriesTable,
@@ -99,38 +104,27 @@ impl<'a> Request<'a> {
         for ((selector, parameter), columns) in selectors.iter().zip(&table.chosen) {
             if columns.is_empty() {
                 let flag = parameter.name();
-                let problem = "no column is left: constant columns, and those of --time and --group, are not used";
-                return Err(Failure::Usage(format!("--{flag} {selector}: {problem}")));
+                return Err(Failure::Usage(format!(
+                    "--{flag} {selector}: no column is left: constant columns, and those of --time \
+                     and --group, are not used"
+                )));
             }
         }
         let mut estimate = args.estimation.plan(Effort::Quick);
         estimate.order = args.timing.order();
-        let mut request = Request {
-            pairs: pairs(&table.chosen[0], &table.chosen[1]),
-            table,
-            given: Vec::new(),
-            plan: LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied()),
-            reading: *reading,
-        };
-        request.given =
-            request.given_columns().iter().map(|place| request.column(*place)).collect();
-        for place in request.given_columns() {
-            if request.pairs.iter().any(|(x, y)| [x, y].contains(&place)) {
-                let name = &request.table.frame.columns[*place].name;
+        let plan = LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied());
+        let pairs = pairs(&table.chosen[0], &table.chosen[1]);
+        let mut given = Vec::new();
+        for place in given_columns(&table) {
+            let column = &table.frame.columns[*place];
+            if pairs.iter().any(|(x, y)| [x, y].contains(&place)) {
+                let name = &column.name;
                 let message = format!("--given: column '{name}' is also a column of x or y");
                 return Err(Failure::Usage(message));
             }
+            given.push(column.clone());
         }
-        Ok(request)
-    }
-
-    /// Returns the positions of the columns that are held fixed.
-    fn given_columns(&self) -> &[usize] {
-        self.table.chosen.get(2).map_or(&[], Vec::as_slice)
-    }
-
-    fn column(&self, place: usize) -> Column {
-        self.table.frame.columns[place].clone()
+        Ok(Request { table, pairs, given, plan, reading: *reading })
     }
 
     fn series(&self, x: usize, y: usize) -> LagSeries<'_> {

@@ -58,14 +58,10 @@ pub(super) fn function_between<E>(
     y: &[Column],
     tick: impl Fn() -> Result<(), E>,
 ) -> Result<Option<String>, E> {
-    let (x, y) = (numbers(x), numbers(y));
-    let sides = [(&x, &y), (&y, &x)];
-    for (from, to) in sides {
-        if let Some(found) = curve(from, to, &tick)? {
-            return Ok(Some(found));
-        }
+    match function_of(x, y, &tick)? {
+        Some(found) => Ok(Some(found)),
+        None => function_of(y, x, &tick),
     }
-    Ok(sides.into_iter().find_map(|(from, to)| weighted_sum(from, to)))
 }
 
 /// Describes a numeric column of `to` that is a function of `from`, as [`function_between`] does.

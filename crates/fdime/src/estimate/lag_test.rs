@@ -15,9 +15,6 @@ use serde::{Deserialize, Serialize};
 /// The share of windows of shifted series whose largest statistic is below the band.
 const BAND: f64 = 0.95;
 
-/// The seed of the regressions on what is held fixed.
-const REGRESSION_SEED: u64 = 0;
-
 /// The result of a test over all lags.
 ///
 /// With features f_j of x and g_k of y as in the test of a short series (normal scores, their
@@ -53,7 +50,7 @@ pub struct LagTest {
 impl LagTest {
     /// Tests two series at the lags of a plan. Fails if `progress` ends it.
     pub fn new(series: &LagSeries, plan: &LagPlan, progress: &dyn Progress) -> Result<Self> {
-        let statistic = Statistic::new(series, progress)?;
+        let statistic = Statistic::new(series, plan.estimate.seed, progress)?;
         let observed: Vec<f64> = plan.lags.iter().map(|lag| statistic.at(*lag, &[])).collect();
         let shifts = statistic.shifts(plan.estimate.permutations, plan.estimate.seed);
         let mut largest = Vec::with_capacity(shifts.len());
@@ -96,10 +93,10 @@ struct Sums {
 type RowFeature = (f64, Vec<f64>);
 
 impl Statistic {
-    fn new(series: &LagSeries, progress: &dyn Progress) -> Result<Self> {
+    fn new(series: &LagSeries, seed: u64, progress: &dyn Progress) -> Result<Self> {
         let (x, y) = (series.x, series.y);
-        let of_x = row_features(series, x, progress)?;
-        let of_y = row_features(series, y, progress)?;
+        let of_x = row_features(series, x, seed, progress)?;
+        let of_y = row_features(series, y, seed, progress)?;
         let mut recordings = Vec::new();
         for recording in &series.timeline.recordings {
             check(progress)?;
@@ -168,6 +165,7 @@ impl Statistic {
 fn row_features(
     series: &LagSeries,
     column: &Column,
+    seed: u64,
     progress: &dyn Progress,
 ) -> Result<Vec<RowFeature>> {
     let present: Vec<usize> =
@@ -181,7 +179,7 @@ fn row_features(
         let side = [column];
         let predictions = match given.is_empty() {
             true => vec![None],
-            false => predict(&side, &given, &all, REGRESSION_SEED, &|| check(progress))?,
+            false => predict(&side, &given, &all, seed, &|| check(progress))?,
         };
         Ok(residuals(&side, &predictions).remove(0))
     };
