@@ -1,6 +1,6 @@
 """Compares the test of conditional independence with tigramite's CMIknn: rejections at 5%.
 
-    python bench/conditional_power.py --tables 40 --json bench/results/DATE-conditional-power.json
+    python bench/peers/conditional_power.py --tables 40 --json bench/results/DATE-conditional-power.json
 
 Needs the wheel and tigramite. In each table, x = f(z) + e/2 and y = g(z) + e'/2 with standard normal e and
 e' of correlation rho. ``smooth`` is f = tanh 2u, g = u^2 with u the sum of all columns of z over the root

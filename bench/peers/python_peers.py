@@ -1,7 +1,7 @@
 """Compares the Python package's speed with PyTorch and its accuracy with classical estimators.
 
-    python bench/python_peers.py speed --rounds 5 --json bench/results/DATE-python-speed.json
-    python bench/python_peers.py accuracy --json bench/results/DATE-python-accuracy.json
+    python bench/peers/python_peers.py speed --rounds 5 --json bench/results/DATE-python-speed.json
+    python bench/peers/python_peers.py accuracy --json bench/results/DATE-python-accuracy.json
 
 Needs the wheel in a release build, torch for `speed`, and scikit-learn for `accuracy`.
 

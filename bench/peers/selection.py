@@ -1,6 +1,6 @@
 """Compares the selection of features with scikit-learn's by the accuracy of a classifier.
 
-    python bench/selection.py --json bench/results/DATE-selection.json
+    python bench/peers/selection.py --json bench/results/DATE-selection.json
 
 Needs the wheel and scikit-learn. Each row is a data set of scikit-learn; the numbers are the mean accuracy
 of five folds. In each fold, features are chosen on the training rows alone, and a classifier (logistic
