@@ -2,15 +2,20 @@
 
     sphinx-build -W docs out
 
-builds it, with the Python package installed and the command `fdime` on the path or in FDIME_COMMAND.
+builds it, with the Python package installed and the command `fdime` on the path or in FDIME_COMMAND. The packages
+furo, latex2mathml, myst-parser, scikit-learn and sphinx are needed. Formulas become MathML here, so that pages need no
+script and no network to show them.
 """
 
 import os
 import re
 import shutil
 import subprocess
+from pathlib import PurePosixPath
 
 import fdime
+import latex2mathml.converter
+from docutils import nodes
 
 project = "fdime"
 author = "the fdime authors"
@@ -26,7 +31,11 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_mock_imports = ["torch"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "fdime"
@@ -34,8 +43,8 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1d4ed8", "color-brand-content": "#1d4ed8"},
     "dark_css_variables": {"color-brand-primary": "#93b4ff", "color-brand-content": "#93b4ff"},
 }
-# Pages also show well in the repository, where links may leave this folder.
-OUTSIDE = re.compile(r"(?<!!)\[([^]]*)\]\(\.\./[^)]*\)")
+# Pages also show well in the repository, where links may leave this folder. On the site only their text is left.
+LINK = re.compile(r"(?<!!)\[([^]]*)\]\((\.\./[^)]*)\)")
 COMMANDS = "<!-- every command with its --help -->"
 
 
@@ -59,11 +68,34 @@ def reference() -> str:
     return "\n".join(sections)
 
 
-def on_source_read(_app: object, _page: str, source: list[str]) -> None:
-    source[0] = OUTSIDE.sub(r"\1", source[0])
+def without_outside_links(page: str, text: str) -> str:
+    """Replace links to files that are not in this folder by their text."""
+
+    def replaced(link: re.Match[str]) -> str:
+        depth = len(PurePosixPath(page).parts) - 1
+        leaves = link[2].startswith("../" * (depth + 1))
+        return link[1] if leaves else link[0]
+
+    return LINK.sub(replaced, text)
+
+
+def on_source_read(_app: object, page: str, source: list[str]) -> None:
+    source[0] = without_outside_links(page, source[0])
     if COMMANDS in source[0]:
         source[0] = source[0].replace(COMMANDS, reference())
 
 
+def show_formula(writer, node, display: str = "inline") -> None:
+    """Write a formula as MathML."""
+    formula = latex2mathml.converter.convert(node.astext(), display=display)
+    writer.body.append(f'<div class="formula">{formula}</div>' if display == "block" else formula)
+    raise nodes.SkipNode
+
+
+def show_formula_block(writer, node) -> None:
+    show_formula(writer, node, "block")
+
+
 def setup(app) -> None:
     app.connect("source-read", on_source_read)
+    app.add_html_math_renderer("mathml", (show_formula, None), (show_formula_block, None))

@@ -88,20 +88,6 @@ def test_all_public_names_are_documented():
         assert f"fdime.{name}\n" in reference, name
 
 
-def test_the_documentation_builds_without_warnings(command, tmp_path):
-    """Links within the documentation are checked: one without a target is a warning."""
-    for module in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(module)
-    source, site = PROJECT / "../../docs", tmp_path / "site"
-    builder = (sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q")
-    run(*builder, source, site, env={**os.environ, "FDIME_COMMAND": command})
-    page = (site / "python_reference.html").read_text()
-    for name in ("mutual_information", "torch.MutualInformationLoss"):
-        assert f'id="fdime.{name}"' in page
-    commands = (site / "COMMANDS.html").read_text()
-    assert 'id="estimate"' in commands and "Mutual information between all pairs" in commands
-
-
 def test_the_notebook_runs():
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
