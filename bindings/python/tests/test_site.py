@@ -116,7 +116,7 @@ def make_tables(folder: Path) -> None:
     | series.csv | rows in the order of time: price, volume, x, y, r1, r2, rain, station_1, station_2 |
     | genes.parquet | gene_1 to gene_6 |
     | embeddings.npy, labels.npy | 5 numbers and a class for each row |
-    | examples/ | the folder of the repository; of digits.csv.gz the first 600 rows |
+    | examples/ | the folder of the repository; of digits.csv.gz the first 800 rows |
     """
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def make_tables(folder: Path) -> None:
     np.save(folder / "labels.npy", table["dose"].to_numpy())
     (folder / "docs").mkdir()
     shutil.copytree(ROOT / "examples", folder / "examples")
-    digits = pandas.read_csv(folder / "examples/digits.csv.gz", nrows=600)
+    digits = pandas.read_csv(folder / "examples/digits.csv.gz", nrows=800)
     digits.to_csv(folder / "examples/digits.csv.gz", index=False)
 
 
