@@ -36,6 +36,7 @@ myst_heading_anchors = 3
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "fdime"
@@ -45,6 +46,7 @@ html_theme_options = {
 }
 # Pages also show well in the repository, where links may leave this folder. On the site only their text is left.
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\((\.\./[^)]*)\)")
+FUNCTION = re.compile(r"(<mi>ln</mi>)(?!<mo[^>]*>(\(|&#x00028;))")
 COMMANDS = "<!-- every command with its --help -->"
 
 
@@ -88,6 +90,8 @@ def on_source_read(_app: object, page: str, source: list[str]) -> None:
 def show_formula(writer, node, display: str = "inline") -> None:
     """Write a formula as MathML."""
     formula = latex2mathml.converter.convert(node.astext(), display=display)
+    # TeX leaves a space between a function and its argument, unless that is in parentheses.
+    formula = FUNCTION.sub(r'\1<mspace width="0.17em"/>', formula)
     writer.body.append(f'<div class="formula">{formula}</div>' if display == "block" else formula)
     raise nodes.SkipNode
 
