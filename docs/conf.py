@@ -65,7 +65,7 @@ def help_of(*words: str) -> str:
 def reference() -> str:
     """Return a section for each command, with its help."""
     listed = help_of().split("Commands:\n")[1].split("\n\n")[0]
-    names = re.findall(r"^  ([a-z]+) ", listed, re.M)
+    names = re.findall(r"^  ([a-z-]+) ", listed, re.M)
     sections = (f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in names if name != "help")
     return "\n".join(sections)
 

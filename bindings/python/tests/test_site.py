@@ -44,7 +44,7 @@ REASONS = {
     "needs a GPU",
     "needs PyTorch",
     "needs the images of MNIST",
-    "takes minutes",
+    "takes long",
 }
 
 #: README.md has no comments: what its blocks contain decides.
@@ -52,7 +52,7 @@ UNMARKED = {
     "cargo run": "builds from source",
     "./test": "builds from source",
     "pip install": "installs software",
-    "reproduce all": "takes minutes",
+    "reproduce all": "takes long",
     "--device cuda": "needs a GPU",
 }
 
@@ -243,7 +243,9 @@ def shell(command, tmp_path):
 
     def run(block: Block, folder: Path) -> None:
         program = ["bash", "-euo", "pipefail", "-c", block.text]
-        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            program, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, f"{block.place}\n{block.text}\n{done.stdout}{done.stderr}"
 
     return run
@@ -337,7 +339,7 @@ def check_flags(command: str, line: str, place: str) -> None:
         if word in ("|", ">", "&&", ";"):
             words = words[:end]
             break
-    subcommands = re.findall(r"^  ([a-z]+) ", help_of(command).split("Commands:\n")[1], re.M)
+    subcommands = re.findall(r"^  ([a-z-]+) ", help_of(command).split("Commands:\n")[1], re.M)
     if len(words) < 2 or words[1].startswith("-") or words[1].isupper() or words[1] == "...":
         return
     assert words[1] in subcommands, f"{place}: there is no 'fdime {words[1]}'"
