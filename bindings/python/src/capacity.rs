@@ -35,10 +35,11 @@ pub fn channel_capacity<'py>(
     catch_panic(|| {
         let report =
             CapacityReport { table: &table, plan: &plan, capacity: &capacity, seconds, file: None };
+        let record = report.record(&InputAndOutput);
         let answer = PyDict::new(py);
-        answer.set_item("json", to_json(&report.record(&InputAndOutput))?)?;
-        answer.set_item("summary", paragraphs(report.summary(false, &InputAndOutput)))?;
-        answer.set_item("summary_bits", paragraphs(report.summary(true, &InputAndOutput)))?;
+        answer.set_item("json", to_json(&record)?)?;
+        answer.set_item("summary", paragraphs(record.summary(false)))?;
+        answer.set_item("summary_bits", paragraphs(record.summary(true)))?;
         Ok(answer)
     })
 }

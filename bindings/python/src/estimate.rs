@@ -196,9 +196,10 @@ fn answer<'py>(
     let report =
         EstimateReport { table, plan, estimate: result, seconds, file: None, keeps_critics: true };
     let answer = PyDict::new(py);
-    answer.set_item("json", to_json(&report.record(&KeywordArguments))?)?;
-    answer.set_item("summary", paragraphs(report.summary(false, &KeywordArguments)))?;
-    answer.set_item("summary_bits", paragraphs(report.summary(true, &KeywordArguments)))?;
+    let record = report.record(&KeywordArguments);
+    answer.set_item("json", to_json(&record)?)?;
+    answer.set_item("summary", paragraphs(record.summary(false)))?;
+    answer.set_item("summary_bits", paragraphs(record.summary(true)))?;
     let pointwise = at_input_rows(&result.pointwise, &table.kept, table.input_rows);
     answer.set_item("pointwise", PyArray1::from_vec(py, pointwise))?;
     let test = result.independence.as_ref();

@@ -8,6 +8,7 @@ mod estimate;
 mod failure;
 mod lag;
 mod matrix;
+mod power;
 mod select;
 mod staircase;
 mod table;
@@ -32,6 +33,8 @@ mod _native {
     use super::lag::{LagJournal, adjust_lag_profiles, check_lags, estimate_lag, lag_profile};
     #[pymodule_export]
     use super::matrix::{Journal, adjust_pairs, estimate_pair};
+    #[pymodule_export]
+    use super::power::power_analysis;
     #[pymodule_export]
     use super::select::select_features;
     #[pymodule_export]

@@ -5,7 +5,8 @@ its own with `examples/` and the tables below. The python blocks of a page share
 `>>>` are doctests. A block that cannot be executed here has a comment `<!-- not run: REASON -->` on the line before it, with
 one of REASONS; its `fdime` commands must still name subcommands and flags that exist, and so must those in the text.
 
-To save time, commands and functions run with other settings than they are shown with: see CHEAPER.
+To save time, commands and functions run with other settings than they are shown with: see CHEAPER and
+CHEAPER_IN_PYTHON.
 """
 
 from __future__ import annotations
@@ -56,33 +57,36 @@ UNMARKED = {
     "--device cuda": "needs a GPU",
 }
 
-#: The flags that the command runs with in this test, whatever the page shows; {} are those of other commands.
+#: Settings that estimates run with in this test, whatever the page shows.
+QUICK = {"--effort": "quick", "--permutations": "99", "--folds": "2"}
+#: All flags of a command that are replaced, or added if the page does not have them.
 CHEAPER = {
-    "estimate": {"--effort": "quick", "--permutations": "99", "--sample-rows": "300"},
-    "matrix": {"--effort": "quick", "--permutations": "99", "--sample-rows": "300"},
-    "select": {"--effort": "quick", "--permutations": "99", "--sample-rows": "200", "-k": "2"},
-    "capacity": {"--effort": "quick", "--permutations": "99", "--sample-rows": "300"},
-    "lag": {"--effort": "quick", "--permutations": "99", "--estimator": "copula"},
-    "transfer": {"--effort": "quick", "--permutations": "99", "--estimator": "copula"},
-    "suite": {"--effort": "quick", "--permutations": "99", "--rows": "300"},
+    "estimate": {**QUICK, "--sample-rows": "300"},
+    "matrix": {**QUICK, "--sample-rows": "300"},
+    "select": {**QUICK, "--sample-rows": "200", "-k": "2"},
+    "capacity": {**QUICK, "--sample-rows": "300"},
+    "lag": {**QUICK, "--estimator": "copula"},
+    "transfer": {**QUICK, "--estimator": "copula"},
+    "suite": {**QUICK, "--rows": "300"},
     "staircase": {"--iterations": "8", "--last": "4", "--batch": "16", "--hidden": "16,16"},
     "bench": {"--seconds": "0.05"},
 }
 
 #: The same for functions of the package; k, the number of features to select, is at most 2.
+QUICK_IN_PYTHON = {"effort": "quick", "permutations": 99, "folds": 2}
 CHEAPER_IN_PYTHON = {
-    "mutual_information": {"effort": "quick", "permutations": 99},
-    "mutual_information_matrix": {"effort": "quick", "permutations": 99},
+    "mutual_information": QUICK_IN_PYTHON,
+    "mutual_information_matrix": QUICK_IN_PYTHON,
     "mutual_info_features": {"effort": "quick", "permutations": 99},
-    "select_features": {"effort": "quick", "permutations": 99},
-    "channel_capacity": {"effort": "quick", "permutations": 99},
+    "select_features": QUICK_IN_PYTHON,
+    "channel_capacity": QUICK_IN_PYTHON,
     "lagged_information": {"estimator": "copula", "permutations": 99},
     "lagged_information_pairs": {"estimator": "copula", "permutations": 99},
     "transfer_entropy": {"estimator": "copula", "permutations": 99},
     "transfer_network": {"estimator": "copula", "permutations": 99},
     "staircase": {"iterations": 8, "last": 4, "batch": 16, "hidden": [16, 16]},
-    "MutualInformation": {"effort": "quick", "permutations": 99},
-    "MutualInformationSelector": {"effort": "quick", "permutations": 99},
+    "MutualInformation": QUICK_IN_PYTHON,
+    "MutualInformationSelector": QUICK_IN_PYTHON,
 }
 
 #: A command that replaces these flags and calls the real one.

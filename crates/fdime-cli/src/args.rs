@@ -91,6 +91,26 @@ pub enum Command {
         fdime capacity examples/doses.csv --input dose --bits --svg doses.svg\n  \
         fdime capacity spikes.parquet --input stimulus --output 'count_*' --json")]
     Capacity(Box<Capacity>),
+    /// Simulate how many rows a study needs to find a dependence
+    #[command(after_help = "Examples:\n  \
+        fdime power --mi 0.1\n  \
+        fdime power --dim 5+5 --mi 0.1 --power 0.9 --svg power.svg\n  \
+        fdime power --dim 20+1 --pairs 1 --mi rho=0.3\n  \
+        fdime power --dim 5+5 --mi 0.1 --rows 200,500,1000\n  \
+        fdime power --dim 2+2 --mi 0 --rows 300        # how often it is wrong\n  \
+        fdime power --scenario student --dim 2 --mi df=3 --json\n\n\
+        The tables are drawn from a distribution with known mutual information, and each\n\
+        is estimated as 'fdime estimate --effort quick' does it.")]
+    Power(Box<Power>),
+    /// Make reports, figures and tables from the JSON of an earlier run, without running it again
+    #[command(after_help = "Examples:\n  \
+        fdime estimate data.csv --y target --json > run.json\n  \
+        fdime report run.json\n  \
+        fdime report run.json --html report.html --open\n  \
+        fdime report mi.json --svg mi.svg -o mi.csv\n  \
+        fdime report network.json --graphml network.graphml --bits\n\n\
+        It reads what estimate, matrix, select, lag, transfer, capacity and power write.")]
+    Report(Report),
     /// Run a suite of tasks with known information
     #[command(after_help = "Examples:\n  \
         fdime suite bmi\n  \
@@ -134,6 +154,11 @@ pub enum Command {
         after an interruption, the same command continues. The exit code is 1 if a\n\
         claim does not hold.")]
     Reproduce(Reproduce),
+    /// Print the JSON schema of what a command prints with --json
+    #[command(after_help = "Examples:\n  \
+        fdime schema estimate > estimate.schema.json\n  \
+        fdime schema power")]
+    Schema(Schema),
     /// List the devices that runs can be executed on
     #[command(after_help = "Examples:\n  fdime devices\n  fdime devices --json")]
     Devices(Devices),
@@ -488,6 +513,9 @@ pub struct Estimate {
     /// Write a report to this HTML file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Show the report in the browser; --report names its file
+    #[arg(long)]
+    pub open: bool,
     /// Save the trained critics to this file, for 'fdime apply'
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
@@ -732,6 +760,77 @@ pub struct Capacity {
     /// Write a figure to this file: the best input distribution, and which levels can be told apart
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Power {
+    /// The mutual information to find: nats, or rho=R, df=V, ... (see `fdime list scenarios`)
+    #[arg(long, value_name = "NATS", allow_hyphen_values = true, value_parser = values::mi)]
+    pub mi: Level,
+    /// The numbers of columns of x and of y, as in 5+5
+    #[arg(long, default_value = "1+1", value_parser = values::dims)]
+    pub dim: (usize, usize),
+    /// The number of pairs of columns that share the information, equally; the others are noise
+    /// [default: as many as there are]
+    #[arg(long, value_name = "K")]
+    pub pairs: Option<usize>,
+    /// The probability with which the dependence should be found; the number of rows is searched for
+    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true, conflicts_with = "rows")]
+    pub power: f64,
+    /// Compute the power with these numbers of rows instead, as in 200,500,1000
+    #[arg(long, value_name = "ROWS", value_delimiter = ',')]
+    pub rows: Option<Vec<usize>>,
+    /// The level of the test: it rejects independence if p is at most this
+    #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
+    pub alpha: f64,
+    /// The number of simulated tables, in all or with each of --rows
+    #[arg(long, default_value_t = 400)]
+    pub tables: usize,
+    /// The distribution of the tables
+    #[arg(long, default_value = "gaussian")]
+    pub scenario: String,
+    #[command(flatten)]
+    pub estimation: Estimation,
+    /// Write a figure to this file: power and intervals against the number of rows
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print and draw bits instead of nats; JSON is in nats
+    #[arg(long)]
+    pub bits: bool,
+    /// Print JSON instead of a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Report {
+    /// A file that a command wrote with --json or -o FILE.json; - is standard input
+    pub file: PathBuf,
+    /// Write the report of an estimate to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Show that report in the browser
+    #[arg(long)]
+    pub open: bool,
+    /// Write the figure of any other command to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write the table of matrix, select, lag or transfer to this .csv or .json file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write the network of transfer to this file
+    #[arg(long, value_name = "FILE")]
+    pub graphml: Option<PathBuf>,
+    /// Print bits instead of nats; tables are in nats
+    #[arg(long)]
+    pub bits: bool,
+}
+
+#[derive(Args)]
+pub struct Schema {
+    /// The command
+    #[arg(value_parser = crate::saved::SCHEMAS.map(|(command, _)| command))]
+    pub command: String,
 }
 
 #[derive(Args)]

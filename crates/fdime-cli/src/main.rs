@@ -10,6 +10,7 @@ mod plot;
 mod printable;
 mod report;
 mod reproduce;
+mod saved;
 mod summary;
 mod values;
 
@@ -59,11 +60,14 @@ fn run(command: Command) -> failure::Outcome {
         Command::Lag(args) => commands::lag::run(&args),
         Command::Capacity(args) => commands::capacity::run(&args),
         Command::Transfer(args) => commands::transfer::run(&args),
+        Command::Power(args) => commands::power::run(&args),
+        Command::Report(args) => commands::report::run(&args),
         Command::Suite(args) => commands::suite::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Sample(args) => commands::sample::run(&args),
         Command::Staircase(args) => commands::staircase::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Schema(args) => commands::schema::run(&args),
         Command::Devices(args) => commands::devices::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

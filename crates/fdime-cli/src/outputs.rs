@@ -83,6 +83,14 @@ pub fn spreadsheet_text(text: &str) -> String {
     }
 }
 
+/// Shows a page in the browser.
+pub fn open_in_browser(page: &Path) -> Outcome {
+    open::that(page).map_err(|error| {
+        let page = page.display();
+        Failure::Run(format!("--open: no browser could be started ({error}); open {page} yourself"))
+    })
+}
+
 /// Outputs that are written before results are printed. If one fails, the others are still written
 /// and the results still printed.
 #[derive(Default)]
@@ -101,6 +109,25 @@ impl Outputs {
                 self.failure.get_or_insert(failure);
             }
         }
+    }
+
+    /// Writes an output that is text.
+    pub fn write_text(&mut self, path: Option<&PathBuf>, text: impl FnOnce() -> String) {
+        self.write(path, |path| Ok(write_whole(path, |file| file.write_all(text().as_bytes()))?));
+    }
+
+    /// Writes a page. Returns its path if it should be shown; one that is only to be shown is written
+    /// to the folder of temporary files.
+    pub fn write_page(
+        &mut self,
+        path: Option<&PathBuf>,
+        is_shown: bool,
+        text: impl FnOnce() -> String,
+    ) -> Option<PathBuf> {
+        let temporary = || std::env::temp_dir().join(format!("fdime-{}.html", std::process::id()));
+        let path = path.cloned().or_else(|| is_shown.then(temporary));
+        self.write_text(path.as_ref(), text);
+        path.filter(|_| is_shown)
     }
 
     /// Prints results; returns the failure of an output, if there was one.

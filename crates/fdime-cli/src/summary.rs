@@ -1,9 +1,38 @@
 //! Summaries for people, in lines of at most 80 characters.
 
+use crate::failure::Outcome;
+use anstyle::{AnsiColor, Style};
 use fdime::estimate::Paragraph;
+use std::io::Write;
 use textwrap::{Options, WordSplitter};
 
 const WIDTH: usize = 80;
+
+/// Prints paragraphs as [`wrap`] returns them: with colours on a terminal, unless NO_COLOR is set.
+pub fn print(paragraphs: &[Paragraph]) -> Outcome {
+    Ok(writeln!(anstream::stdout(), "{}", coloured(&wrap(paragraphs)))?)
+}
+
+/// Returns the text with the first line in bold and the reliability in its colour.
+fn coloured(text: &str) -> String {
+    let colour = |reliability: &str| match reliability {
+        "good" => Some(AnsiColor::Green),
+        "fair" => Some(AnsiColor::Yellow),
+        "doubtful" => Some(AnsiColor::Red),
+        _ => None,
+    };
+    let line = |(index, line): (usize, &str)| {
+        let reliability = line.strip_prefix("reliability: ");
+        match reliability.and_then(|word| Some((word, colour(word)?.on_default().bold()))) {
+            Some((word, style)) => format!("reliability: {style}{word}{style:#}"),
+            None if index == 0 => format!("{BOLD}{line}{BOLD:#}"),
+            None => line.to_string(),
+        }
+    };
+    text.lines().enumerate().map(line).collect::<Vec<String>>().join("\n")
+}
+
+const BOLD: Style = Style::new().bold();
 
 /// Returns the paragraphs wrapped to lines of at most 80 characters, where words allow it.
 pub fn wrap(paragraphs: &[Paragraph]) -> String {
@@ -22,6 +51,14 @@ pub fn wrap(paragraphs: &[Paragraph]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_is_bold_and_the_reliability_has_its_colour() {
+        let text = coloured("I(x; y) = 1\nreliability: doubtful\n  - reliability: good");
+        let expected = "\u{1b}[1mI(x; y) = 1\u{1b}[0m\nreliability: \u{1b}[1m\u{1b}[31mdoubtful\u{1b}[0m\n  - reliability: good";
+        assert_eq!(text, expected);
+        assert_eq!(anstream::adapter::strip_str(&text).to_string().lines().count(), 3);
+    }
 
     #[test]
     fn long_paragraphs_are_indented_and_long_words_stay_whole() {

@@ -101,8 +101,26 @@ pub fn levels(text: &str) -> Result<CommaSeparated<Level>, Refusal> {
 
 /// Returns the level of a sample.
 pub fn level(text: &str) -> Result<Level, Refusal> {
+    level_of("--level", text)
+}
+
+/// Returns the level of simulated tables.
+pub fn mi(text: &str) -> Result<Level, Refusal> {
+    level_of("--mi", text)
+}
+
+fn level_of(flag: &str, text: &str) -> Result<Level, Refusal> {
     text.parse().map_err(|_| {
-        Refusal(format!("--level '{text}': write a number (nats), or KIND=VALUE such as rho=.5"))
+        Refusal(format!("{flag} '{text}': write a number (nats), or KIND=VALUE such as rho=.5"))
+    })
+}
+
+/// Returns the numbers of columns of x and of y, from `5+3`, or `5` for both.
+pub fn dims(text: &str) -> Result<(usize, usize), Refusal> {
+    let (x, y) = text.split_once('+').unwrap_or((text, text));
+    let number = |text: &str| text.trim().parse().ok().filter(|number| *number > 0);
+    number(x).zip(number(y)).ok_or_else(|| {
+        Refusal(format!("--dim '{text}': write the numbers of columns of x and y, as in 5+5"))
     })
 }
 
@@ -256,6 +274,14 @@ mod tests {
         for text in ["", " ", "a", "1..", "..", "5..-5", "1,,2", "0.5", "0..99999999999"] {
             let Err(Refusal(message)) = lags(text) else { panic!("{text}") };
             assert!(message.starts_with("--lags "), "{message}");
+        }
+    }
+
+    #[test]
+    fn dimensions_are_one_or_two_numbers() {
+        assert_eq!((dims("5+3").unwrap(), dims("4").unwrap()), ((5, 3), (4, 4)));
+        for text in ["", "+", "5+", "0+1", "5x5", "1+2+3", "-1"] {
+            assert!(dims(text).is_err(), "{text}");
         }
     }
 

@@ -30,6 +30,8 @@ macro_rules! parameters {
 parameters! {
     /// The activation of hidden layers.
     Activation = "activation",
+    /// The level of a test.
+    Alpha = "alpha",
     /// The number of joint samples in a training step.
     Batch = "batch",
     /// Adam's decay of the first moment.
@@ -110,6 +112,8 @@ parameters! {
     Map = "map",
     /// The memory that a table may take.
     MaxMemory = "max_memory",
+    /// The mutual information of simulated tables.
+    Mi = "mi",
     /// The treatment of rows with missing values.
     Missing = "missing",
     /// Words that stand for a missing value.
@@ -122,6 +126,8 @@ parameters! {
     Parts = "parts",
     /// The number of permutations of the test of independence.
     Permutations = "permutations",
+    /// The power of a test.
+    Power = "power",
     /// The precision of the GPU's products.
     Precision = "precision",
     /// The readout.
@@ -142,6 +148,8 @@ parameters! {
     Side = "side",
     /// The suite of tasks.
     Suite = "suite",
+    /// The number of simulated tables.
+    Tables = "tables",
     /// The column of times.
     Time = "time",
     /// The series that others may tell about.

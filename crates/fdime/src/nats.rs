@@ -4,6 +4,7 @@ use std::fmt;
 /// An amount of information in nats (natural units, 1 nat = 1/ln 2 bits).
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Nats(pub f64);
 
 impl Nats {

@@ -217,7 +217,7 @@ fn a_chain_adds_up_to_the_direct_estimate() {
         plan.chain = ChainChoice::Blocks(3);
         let chained = run(&sides, &plan);
         let chain = chained.chain.unwrap();
-        assert_eq!((chain.side, chain.blocks.len(), chain.terms.len()), (side, 3, 5));
+        assert_eq!((chain.side.as_str(), chain.blocks.len(), chain.terms.len()), (side, 3, 5));
         assert_eq!(chain.direct_nats, direct.mi);
         let signed = chain.terms.iter().map(|t| if t.is_added { t.mi_nats } else { -t.mi_nats });
         assert!((signed.sum::<f64>() - chained.unclipped.0).abs() < 1e-9);

@@ -31,6 +31,7 @@ from ._estimate import estimate_plan, mutual_info_features, mutual_information
 from ._lag import LagProfile, LagProfiles, lagged_information, lagged_information_pairs
 from ._matrix import Matrix, mutual_information_matrix
 from ._native import __version__
+from ._power import PowerAnalysis, StudySize, power_analysis
 from ._result import Chain, ChainTerm, Critics, Estimate, Fold, Given, Reason, Verdict
 from ._select import SelectedFeature, Selection, select_features
 from ._staircase import Staircase, staircase, staircase_plan
@@ -62,11 +63,13 @@ __all__ = [
     "MutualInformation",
     "MutualInformationSelector",
     "Objective",
+    "PowerAnalysis",
     "Reason",
     "Scenario",
     "SelectedFeature",
     "Selection",
     "Staircase",
+    "StudySize",
     "TransferDirection",
     "TransferEntropy",
     "TransferNetwork",
@@ -82,6 +85,7 @@ __all__ = [
     "mutual_information",
     "mutual_information_matrix",
     "names",
+    "power_analysis",
     "select_features",
     "staircase",
     "staircase_plan",

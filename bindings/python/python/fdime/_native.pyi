@@ -39,6 +39,7 @@ __all__ = [
     "names",
     "notice",
     "panic_in_a_worker",
+    "power_analysis",
     "run_plans",
     "select_features",
     "staircase_plan",
@@ -201,6 +202,18 @@ def channel_capacity(
     output: Table,
     plan: str,
     options: dict[str, Any],
+    threads: int,
+    callback: _Callback,
+) -> dict[str, Any]: ...
+def power_analysis(
+    scenario: tuple[str, int],
+    level: str,
+    dim: tuple[int, int],
+    power: float,
+    rows: list[int] | None,
+    alpha: float,
+    tables: int,
+    plan: str,
     threads: int,
     callback: _Callback,
 ) -> dict[str, Any]: ...

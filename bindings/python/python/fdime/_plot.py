@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._capacity import ChannelCapacity
     from ._lag import LagProfile
     from ._matrix import Matrix
+    from ._power import PowerAnalysis
     from ._result import Estimate
     from ._staircase import Staircase
 
@@ -129,6 +130,31 @@ def plot_capacity(result: ChannelCapacity, figure: Figure | None) -> Figure:
     pairs.set_xticks(places, result.levels, rotation=45, ha="right", rotation_mode="anchor")
     pairs.set_yticks(places, result.levels)
     figure.colorbar(image, ax=pairs, label="bits about a fair choice", shrink=0.8)
+    return figure
+
+
+def plot_power(result: PowerAnalysis, figure: Figure | None) -> Figure:
+    figure = _new_figure(figure, (9.0, 3.6))
+    power, estimates = figure.subplots(1, 2)
+    rows = [size.rows for size in result.sizes]
+    for size in result.sizes:
+        # Agresti and Coull: a share with two successes and two failures added.
+        share = (size.rejected + 2) / (size.tables + 4)
+        error = 1.96 * (share * (1 - share) / (size.tables + 4)) ** 0.5
+        power.errorbar(size.rows, size.rejected / size.tables, error, fmt="o", ms=4, color=_BAR)
+    if result.rows is not None:
+        power.plot(rows, [size.power for size in result.sizes], color=_BAR, alpha=0.5)
+        power.axvline(result.rows, color=_MARK, ls="--", lw=1.2, label=f"{result.rows} rows")
+    power.set(xscale="log", xlabel="rows", ylabel="power", ylim=(0.0, 1.0))
+    low, high = zip(*(size.interval for size in result.sizes))
+    estimates.vlines(rows, low, high, color=_BAR, alpha=0.5, lw=2.0)
+    estimates.plot(rows, [size.mi for size in result.sizes], "o", ms=4, color=_BAR)
+    estimates.axhline(result.mi, color=_MARK, ls="--", lw=1.2, label="true value")
+    estimates.set(xscale="log", xlabel="rows", ylabel="nats, 95% interval (medians)", ylim=(0.0, None))
+    _hide_frame(power)
+    if result.rows is not None:
+        power.legend(frameon=False)
+    _finish(estimates)
     return figure
 
 

@@ -235,7 +235,7 @@ class Summarised:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, the same as ``--json`` on the command line."""
+        """Return plain data for JSON, as ``--json`` of the command line prints it; ``fdime report`` reads it."""
         record: dict[str, Any] = json.loads(self._json)
         return record
 

@@ -1,15 +1,15 @@
+use super::Watch;
 use super::estimate::file_names;
-use super::{Watch, print_json};
 use crate::args::Capacity;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
 use crate::outputs::{self, NamedFile, Outputs, check_extension};
 use crate::report::capacity::render;
+use crate::saved::Saved;
 use crate::summary;
-use fdime::data::{load_pairs, write_whole};
+use fdime::data::load_pairs;
 use fdime::estimate::{CapacityReport, Effort, channel_capacity};
 use fdime::{CpuEngine, Parameter};
-use std::io::Write;
 use std::time::Instant;
 
 /// The flags of this command, whose x and y are the input and the output.
@@ -41,16 +41,11 @@ pub fn run(args: &Capacity) -> Outcome {
         file: Some(&file),
     };
 
+    let record = report.record(&FLAGS);
     let mut outputs = Outputs::default();
-    outputs.write(args.svg.as_ref(), |path| {
-        let figure = render(&format!("Capacity of the channel in {file}"), &capacity, args.bits);
-        Ok(write_whole(path, |file| file.write_all(figure.as_bytes()))?)
-    });
-    outputs.finish(|| {
-        if args.json {
-            return print_json(&report.record(&FLAGS));
-        }
-        let summary = summary::wrap(&report.summary(args.bits, &FLAGS));
-        Ok(writeln!(std::io::stdout(), "{summary}")?)
+    outputs.write_text(args.svg.as_ref(), || render(&record, args.bits));
+    outputs.finish(|| match args.json {
+        true => Saved::new("capacity", &record).print(),
+        false => summary::print(&record.summary(args.bits)),
     })
 }

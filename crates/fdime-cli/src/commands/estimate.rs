@@ -1,14 +1,13 @@
-use super::{Watch, print_json, write_pointwise};
+use super::{Watch, write_pointwise};
 use crate::args::Estimate as Arguments;
 use crate::failure::{Failure, Outcome};
-use crate::flags::FLAGS;
-use crate::outputs::{self, NamedFile, Outputs, check_extension};
-use crate::report::estimate::render;
+use crate::outputs::{self, NamedFile, Outputs, check_extension, open_in_browser};
+use crate::report::estimate::{SavedEstimate, render};
+use crate::saved::Saved;
 use crate::summary;
-use fdime::data::{PairTable, load_triples, load_two_files, write_whole};
+use fdime::data::{PairTable, load_triples, load_two_files};
 use fdime::estimate::{Effort, EstimateReport, Method, SavedModel, estimate, estimate_given};
 use fdime::{CpuEngine, printable};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -59,15 +58,8 @@ pub fn run(args: &Arguments) -> Outcome {
     outputs.write(args.pointwise.as_ref(), |path| {
         write_pointwise(path, &result.pointwise, &table.kept, table.input_rows)
     });
-    outputs.write(args.report.as_ref(), |path| {
-        let kind = if args.given.is_some() {
-            "Conditional mutual information"
-        } else {
-            "Mutual information"
-        };
-        let page = render(&format!("{kind} in {file}"), &report);
-        Ok(write_whole(path, |file| file.write_all(page.as_bytes()))?)
-    });
+    let saved = SavedEstimate::new(&report);
+    let page = outputs.write_page(args.report.as_ref(), args.open, || render(&saved));
     outputs.write(args.save.as_ref(), |path| match result.models.is_empty() {
         true => Err(Failure::Usage(
             "--save: these columns are compared by their counts, without critics that could be \
@@ -76,13 +68,11 @@ pub fn run(args: &Arguments) -> Outcome {
         )),
         false => Ok(SavedModel::new(&plan, &result, &table.x, &table.y).save(path)?),
     });
-    outputs.finish(|| {
-        if args.json {
-            return print_json(&report.record(&FLAGS));
-        }
-        let summary = summary::wrap(&report.summary(args.bits, &FLAGS));
-        Ok(writeln!(std::io::stdout(), "{summary}")?)
-    })
+    outputs.finish(|| match args.json {
+        true => Saved::new("estimate", &saved).print(),
+        false => summary::print(&saved.record.summary(args.bits)),
+    })?;
+    page.map_or(Ok(()), |page| open_in_browser(&page))
 }
 
 /// Returns the files that were given.

@@ -1,30 +1,38 @@
 use super::amount;
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, interrupt_flag, print_json, series::SeriesTable, unfinished};
+use super::{Interruptible, interrupt_flag, series::SeriesTable, unfinished};
 use crate::args::Lag;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, NamedFile, Outputs, check_extension, spreadsheet_text};
 use crate::report::{lag, shortened};
-use fdime::data::{Column, Reading, write_whole};
+use crate::saved::Saved;
+use fdime::data::{Column, Reading};
 use fdime::estimate::{
     Effort, LagEstimate, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries, LagTest,
     format_p_value,
 };
 use fdime::parallel::{run_jobs, thread_count};
 use fdime::{CpuEngine, Nats, Parameter, counted};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-#[derive(Serialize)]
-struct Report<'a> {
-    results: &'a [LagProfile],
-    plan: &'a LagPlan,
+/// The results of the command.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Results {
+    /// The profile of each pair of series.
+    results: Vec<LagProfile>,
+    /// Everything that determines the profiles, except the data.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    plan: LagPlan,
+    /// The duration in seconds.
     seconds: f64,
-    version: &'static str,
+    /// The version of fdime.
+    version: String,
 }
 
 pub fn run(args: &Lag) -> Outcome {
@@ -41,22 +49,23 @@ pub fn run(args: &Lag) -> Outcome {
         path.as_deref().map(|path| open_journal(path, &heading, args.resume)).transpose()?;
     let start = Instant::now();
     let profiles = request.run(journal, thread_count(args.estimation.threads))?;
-    let (results, seconds) = (&profiles[..], start.elapsed().as_secs_f64());
-    let report = Report { results, plan, seconds, version: env!("CARGO_PKG_VERSION") };
-    note_on_few_shifts(&report);
+    let results = Results {
+        results: profiles,
+        plan: plan.clone(),
+        seconds: start.elapsed().as_secs_f64(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    note_on_few_shifts(&results);
     let mut outputs = Outputs::default();
-    outputs.write(args.output.as_ref(), |path| write_output(path, &report));
-    outputs.write(args.svg.as_ref(), |file| {
-        let svg = lag::render(results);
-        Ok(write_whole(file, |file| file.write_all(svg.as_bytes()))?)
-    });
+    outputs.write(args.output.as_ref(), |path| results.write_table(path));
+    outputs.write_text(args.svg.as_ref(), || results.figure());
     if let Some(path) = path.filter(|_| outputs.failure.is_none()) {
         // The results are on disk, so the journal is no longer needed.
         let _ = std::fs::remove_file(path);
     }
     outputs.finish(|| match args.json {
-        true => print_json(&report),
-        false => print_summary(&report, args),
+        true => Saved::new("lag", &results).print(),
+        false => results.print(args.bits),
     })
 }
 
@@ -170,7 +179,7 @@ impl<'a> Request<'a> {
 }
 
 /// Says so if no p-value can be small.
-fn note_on_few_shifts(report: &Report) {
+fn note_on_few_shifts(report: &Results) {
     const ALPHA: f64 = 0.05;
     let smallest = report.results.first().map_or(0.0, |profile| profile.smallest_p);
     if smallest > ALPHA {
@@ -200,49 +209,63 @@ struct Row<'a> {
     problem: Option<&'a str>,
 }
 
-fn write_output(path: &Path, report: &Report) -> Outcome {
-    outputs::write_table(path, report, |table| {
-        for profile in report.results {
-            let given = profile.given.join(", ");
-            let [x, y, given] = [&profile.x, &profile.y, &given].map(|name| spreadsheet_text(name));
-            for lag in &profile.lags {
-                table.serialize(Row {
-                    x: &x,
-                    y: &y,
-                    given: &given,
-                    lag: lag.lag,
-                    mi_nats: lag.mi_nats,
-                    ci_low: lag.ci_low,
-                    ci_high: lag.ci_high,
-                    p_value: lag.p_value,
-                    p_adjusted: lag.p_adjusted,
-                    statistic_nats: lag.statistic_nats,
-                    n_rows: lag.n_rows,
-                    reliability: lag.reliability.as_deref(),
-                    problem: lag.problem.as_deref(),
-                })?;
+impl Results {
+    /// Returns the figure of all profiles.
+    pub fn figure(&self) -> String {
+        lag::render(&self.results)
+    }
+
+    /// Writes the lags to a .csv file, or everything to a .json file.
+    pub fn write_table(&self, path: &Path) -> Outcome {
+        outputs::write_table(path, &Saved::new("lag", self), |table| {
+            for profile in &self.results {
+                let given = profile.given.join(", ");
+                let [x, y, given] =
+                    [&profile.x, &profile.y, &given].map(|name| spreadsheet_text(name));
+                for lag in &profile.lags {
+                    table.serialize(Row {
+                        x: &x,
+                        y: &y,
+                        given: &given,
+                        lag: lag.lag,
+                        mi_nats: lag.mi_nats,
+                        ci_low: lag.ci_low,
+                        ci_high: lag.ci_high,
+                        p_value: lag.p_value,
+                        p_adjusted: lag.p_adjusted,
+                        statistic_nats: lag.statistic_nats,
+                        n_rows: lag.n_rows,
+                        reliability: lag.reliability.as_deref(),
+                        problem: lag.problem.as_deref(),
+                    })?;
+                }
             }
+            Ok(())
+        })
+    }
+
+    /// Prints the summary.
+    pub fn print(&self, bits: bool) -> Outcome {
+        let lags = self.results.iter().flat_map(|profile| &profile.lags);
+        let problem = lags.clone().find_map(|lag| lag.problem.as_deref());
+        let failed = lags.clone().filter(|lag| lag.mi_nats.is_none()).count();
+        if let Some(problem) = problem.filter(|_| failed == lags.count()) {
+            return Err(Failure::Run(format!("no lag has an estimate: {problem}")));
+        }
+        match &self.results[..] {
+            [profile] => print_profile(profile, bits)?,
+            profiles => print_profiles(profiles, bits)?,
+        }
+        if failed > 0 {
+            let lags = counted(failed, "lag");
+            writeln!(
+                std::io::stdout(),
+                "{lags} without an estimate: {}",
+                problem.unwrap_or_default()
+            )?;
         }
         Ok(())
-    })
-}
-
-fn print_summary(report: &Report, args: &Lag) -> Outcome {
-    let lags = report.results.iter().flat_map(|profile| &profile.lags);
-    let problem = lags.clone().find_map(|lag| lag.problem.as_deref());
-    let failed = lags.clone().filter(|lag| lag.mi_nats.is_none()).count();
-    if let Some(problem) = problem.filter(|_| failed == lags.count()) {
-        return Err(Failure::Run(format!("no lag has an estimate: {problem}")));
     }
-    match report.results {
-        [profile] => print_profile(profile, args.bits)?,
-        profiles => print_profiles(profiles, args.bits)?,
-    }
-    if failed > 0 {
-        let lags = counted(failed, "lag");
-        writeln!(std::io::stdout(), "{lags} without an estimate: {}", problem.unwrap_or_default())?;
-    }
-    Ok(())
 }
 
 /// Returns the estimate of a lag and its interval, in bits or in nats.

@@ -1,30 +1,39 @@
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, amount, print_json, unfinished};
+use super::{Interruptible, amount, unfinished};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, Outputs, check_extension, spreadsheet_text};
 use crate::report::{heat_map, shortened};
-use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame, write_whole};
+use crate::saved::Saved;
+use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame};
 use fdime::estimate::{
     Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
 };
 use fdime::parallel::thread_count;
 use fdime::{CpuEngine, Nats, Parameter, counted};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-#[derive(Serialize)]
-struct Report<'a> {
-    results: &'a [PairEstimate],
-    names: &'a [String],
-    plan: &'a EstimatePlan,
+/// The results of the command.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Results {
+    /// The estimate of each pair.
+    results: Vec<PairEstimate>,
+    /// The names of the columns or groups that were compared.
+    names: Vec<String>,
+    /// Everything that determines the estimates, except the data.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    plan: EstimatePlan,
+    /// The duration in seconds.
     seconds: f64,
-    version: &'static str,
+    /// The version of fdime.
+    version: String,
 }
 
 pub fn run(args: &Matrix) -> Outcome {
@@ -61,18 +70,18 @@ pub fn run(args: &Matrix) -> Outcome {
     let mut found = work.run(journal, thread_count(args.estimation.threads))?;
     let seconds = start.elapsed().as_secs_f64();
     PairEstimate::adjust(&mut found);
-    let version = env!("CARGO_PKG_VERSION");
-    let report = Report { results: &found, names: &names, plan: &plan, seconds, version };
+    let version = env!("CARGO_PKG_VERSION").into();
+    let results = Results { results: found, names, plan, seconds, version };
     let mut outputs = Outputs::default();
-    outputs.write(Some(&args.output), |path| write_output(path, &report));
-    outputs.write(args.svg.as_ref(), |path| write_heat_map(path, &found, &names));
+    outputs.write(Some(&args.output), |path| results.write_table(path));
+    outputs.write_text(args.svg.as_ref(), || results.figure());
     if outputs.failure.is_none() {
         // The results are on disk, so the journal is no longer needed.
         let _ = std::fs::remove_file(journal_path);
     }
     outputs.finish(|| match args.json {
-        true => print_json(&report),
-        false => print_top(&found, args, seconds),
+        true => Saved::new("matrix", &results).print(),
+        false => results.print(args.bits),
     })
 }
 
@@ -97,18 +106,83 @@ fn pairs(args: &Matrix, names: &[String]) -> Result<Vec<(usize, usize)>, Failure
     Ok((0..count).filter(|x| *x != y).map(|x| (x, y)).collect())
 }
 
-fn write_heat_map(path: &Path, pairs: &[PairEstimate], names: &[String]) -> Outcome {
-    let mut cells = vec![None; names.len() * names.len()];
-    let places: HashMap<&str, usize> =
-        names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
-    for pair in pairs {
-        if let (Some(x), Some(y)) = (places.get(&*pair.x), places.get(&*pair.y)) {
-            cells[x * names.len() + y] = pair.mi_nats;
-            cells[y * names.len() + x] = pair.mi_nats;
+impl Results {
+    /// Returns the heat map.
+    pub fn figure(&self) -> String {
+        let Results { results, names, .. } = self;
+        let mut cells = vec![None; names.len() * names.len()];
+        let places: HashMap<&str, usize> =
+            names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        for pair in results {
+            if let (Some(x), Some(y)) = (places.get(&*pair.x), places.get(&*pair.y)) {
+                cells[x * names.len() + y] = pair.mi_nats;
+                cells[y * names.len() + x] = pair.mi_nats;
+            }
         }
+        heat_map::render(names, &cells, "Mutual information (nats)")
     }
-    let svg = heat_map::render(names, &cells, "Mutual information (nats)");
-    Ok(write_whole(path, |file| file.write_all(svg.as_bytes()))?)
+
+    /// Writes the pairs to a .csv file, or everything to a .json file.
+    pub fn write_table(&self, path: &Path) -> Outcome {
+        outputs::write_table(path, &Saved::new("matrix", self), |table| {
+            self.results.iter().try_for_each(|pair| {
+                let (x, y) = (spreadsheet_text(&pair.x), spreadsheet_text(&pair.y));
+                table.serialize(PairEstimate { x, y, ..pair.clone() })
+            })
+        })
+    }
+    /// Prints the strongest pairs.
+    pub fn print(&self, bits: bool) -> Outcome {
+        let pairs = &self.results;
+        const MAX_SHOWN: usize = 10;
+        let mut found: Vec<&PairEstimate> =
+            pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
+        found
+            .sort_by(|a, b| b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal));
+        let mut out = std::io::stdout().lock();
+        let is_dependent = |pair: &&&PairEstimate| pair.p_adjusted.is_some_and(|p| p <= 0.05);
+        let dependent = match found.iter().any(|pair| pair.p_value.is_some()) {
+            true => {
+                let count = found.iter().filter(is_dependent).count();
+                format!("{count} dependent at a false discovery rate of 5%")
+            }
+            false => format!("{} has no test of independence", self.plan.method),
+        };
+        let count = counted(pairs.len(), "pair");
+        let problem = pairs.iter().find_map(|pair| pair.problem.as_deref());
+        if let Some(problem) = problem.filter(|_| found.is_empty()) {
+            return Err(Failure::Run(format!("none of {count} has an estimate: {problem}")));
+        }
+        writeln!(out, "{count}, {dependent}; {:.1} s", self.seconds)?;
+        let failed = pairs.len() - found.len();
+        if failed > 0 {
+            writeln!(out, "{failed} without an estimate: see the column 'problem'")?;
+        }
+        let unit = if bits { "bits" } else { "nats" };
+        writeln!(
+            out,
+            "\n{:18} {:18} {unit:>7} {:>15} {:>6} reliability",
+            "x", "y", "95% interval", "p adj"
+        )?;
+        let short = |name: &str| shortened(name, 18);
+        for pair in found.iter().take(MAX_SHOWN) {
+            let value = |v: Option<f64>| amount(Nats(v.unwrap_or(f64::NAN)), bits);
+            writeln!(
+                out,
+                "{:18} {:18} {:7.3} {:>15} {:>6} {}",
+                short(&pair.x),
+                short(&pair.y),
+                value(pair.mi_nats),
+                format!("{:.3} to {:.3}", value(pair.ci_low), value(pair.ci_high)),
+                pair.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
+                pair.reliability.as_deref().unwrap_or_default()
+            )?;
+        }
+        if found.len() > MAX_SHOWN {
+            writeln!(out, "... and {} more in the file", found.len() - MAX_SHOWN)?;
+        }
+        Ok(())
+    }
 }
 
 /// Splits NAME=COLUMNS.
@@ -209,64 +283,4 @@ impl Work<'_> {
         let engine = CpuEngine::new(threads);
         PairEstimate::new(self.frame, x, y, self.plan, &self.reading, &FLAGS, &engine, progress)
     }
-}
-
-fn write_output(path: &Path, report: &Report) -> Outcome {
-    outputs::write_table(path, report, |table| {
-        report.results.iter().try_for_each(|pair| {
-            let (x, y) = (spreadsheet_text(&pair.x), spreadsheet_text(&pair.y));
-            table.serialize(PairEstimate { x, y, ..pair.clone() })
-        })
-    })
-}
-
-/// Prints the strongest pairs.
-fn print_top(pairs: &[PairEstimate], args: &Matrix, seconds: f64) -> Outcome {
-    const MAX_SHOWN: usize = 10;
-    let mut found: Vec<&PairEstimate> =
-        pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
-    found.sort_by(|a, b| b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal));
-    let mut out = std::io::stdout().lock();
-    let is_dependent = |pair: &&&PairEstimate| pair.p_adjusted.is_some_and(|p| p <= 0.05);
-    let dependent = match found.iter().any(|pair| pair.p_value.is_some()) {
-        true => {
-            let count = found.iter().filter(is_dependent).count();
-            format!("{count} dependent at a false discovery rate of 5%")
-        }
-        false => format!("{} has no test of independence", args.estimation.estimator),
-    };
-    let count = counted(pairs.len(), "pair");
-    let problem = pairs.iter().find_map(|pair| pair.problem.as_deref());
-    if let Some(problem) = problem.filter(|_| found.is_empty()) {
-        return Err(Failure::Run(format!("none of {count} has an estimate: {problem}")));
-    }
-    writeln!(out, "{count}, {dependent}; {seconds:.1} s")?;
-    let failed = pairs.len() - found.len();
-    if failed > 0 {
-        writeln!(out, "{failed} without an estimate: see the column 'problem'")?;
-    }
-    let unit = if args.bits { "bits" } else { "nats" };
-    writeln!(
-        out,
-        "\n{:18} {:18} {unit:>7} {:>15} {:>6} reliability",
-        "x", "y", "95% interval", "p adj"
-    )?;
-    let short = |name: &str| shortened(name, 18);
-    for pair in found.iter().take(MAX_SHOWN) {
-        let value = |v: Option<f64>| amount(Nats(v.unwrap_or(f64::NAN)), args.bits);
-        writeln!(
-            out,
-            "{:18} {:18} {:7.3} {:>15} {:>6} {}",
-            short(&pair.x),
-            short(&pair.y),
-            value(pair.mi_nats),
-            format!("{:.3} to {:.3}", value(pair.ci_low), value(pair.ci_high)),
-            pair.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
-            pair.reliability.as_deref().unwrap_or_default()
-        )?;
-    }
-    if found.len() > MAX_SHOWN {
-        writeln!(out, "... and {} more in the file", found.len() - MAX_SHOWN)?;
-    }
-    Ok(())
 }

@@ -1,17 +1,19 @@
-use super::{Watch, amount, print_json};
+use super::{Watch, amount};
 use crate::args::Select;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, Outputs, check_extension, spreadsheet_text};
 use crate::report::{selection, shortened};
-use fdime::data::{Column, PairTable, load_pairs, write_whole};
+use crate::saved::Saved;
+use fdime::data::{Column, PairTable, load_pairs};
 use fdime::estimate::{
     Effort, SelectedFeature, Selection, SelectionEnd, SelectionPlan, format_p_value,
     select_features,
 };
 use fdime::{Nats, counted};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -19,16 +21,25 @@ use std::time::Instant;
 /// The number of features that are chosen unless another is given.
 const DEFAULT_K: usize = 10;
 
-#[derive(Serialize)]
-struct Report<'a> {
-    y: &'a str,
+/// The results of the command.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Results {
+    /// The target.
+    y: String,
+    /// The features, and why the selection ended.
     #[serde(flatten)]
-    selection: &'a Selection,
-    candidates: Vec<&'a str>,
+    selection: Selection,
+    /// The columns to choose from.
+    candidates: Vec<String>,
+    /// The number of rows.
     rows: usize,
-    plan: &'a SelectionPlan,
+    /// Everything that determines the selection, except the data.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    plan: SelectionPlan,
+    /// The duration in seconds.
     seconds: f64,
-    version: &'static str,
+    /// The version of fdime.
+    version: String,
 }
 
 pub fn run(args: &Select) -> Outcome {
@@ -52,25 +63,21 @@ pub fn run(args: &Select) -> Outcome {
     let watch = Watch::new("selecting");
     let selection = select_features(&table.x, y, &plan, args.estimation.threads, &watch)?;
     drop(watch);
-    let report = Report {
-        y: &y.name,
-        selection: &selection,
-        candidates: table.x.iter().map(|column| column.name.as_str()).collect(),
+    let results = Results {
+        y: y.name.clone(),
+        selection,
+        candidates: table.x.iter().map(|column| column.name.clone()).collect(),
         rows: y.len(),
-        plan: &plan,
+        plan,
         seconds: start.elapsed().as_secs_f64(),
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").into(),
     };
     let mut outputs = Outputs::default();
-    outputs.write(args.output.as_ref(), |path| write_output(path, &report));
-    outputs.write(args.svg.as_ref(), |path| {
-        let title = format!("Features for {}, by {}", y.name, plan.criterion);
-        let svg = selection::render(&selection.features, &title);
-        Ok(write_whole(path, |file| file.write_all(svg.as_bytes()))?)
-    });
+    outputs.write(args.output.as_ref(), |path| results.write_table(path));
+    outputs.write_text(args.svg.as_ref(), || results.figure());
     outputs.finish(|| match args.json {
-        true => print_json(&report),
-        false => print_table(&report, args.bits),
+        true => Saved::new("select", &results).print(),
+        false => results.print(args.bits),
     })
 }
 
@@ -85,73 +92,83 @@ fn target<'a>(table: &'a PairTable, selector: &str) -> Result<&'a Column, Failur
     }
 }
 
-fn write_output(path: &Path, report: &Report) -> Outcome {
-    outputs::write_table(path, report, |table| {
-        report.selection.features.iter().try_for_each(|found| {
-            let feature = spreadsheet_text(&found.feature);
-            let partner = found.partner.as_deref().map(spreadsheet_text);
-            table.serialize(SelectedFeature { feature, partner, ..found.clone() })
-        })
-    })
-}
+impl Results {
+    /// Returns a chart of what each column adds and tells alone.
+    pub fn figure(&self) -> String {
+        let title = format!("Features for {}, by {}", self.y, self.plan.criterion);
+        selection::render(&self.selection.features, &title)
+    }
 
-fn print_table(report: &Report, bits: bool) -> Outcome {
-    let Report { selection, plan, seconds, .. } = report;
-    let mut out = std::io::stdout().lock();
-    let (found, all) = (selection.features.len(), report.candidates.len());
-    writeln!(
-        out,
-        "{found} of {} for {}, by {}; {}, {seconds:.1} s",
-        counted(all, "feature"),
-        shortened(report.y, 18),
-        plan.criterion,
-        counted(report.rows, "row")
-    )?;
-    if let SelectionEnd::NothingLeft { features, p_adjusted, .. } = &selection.end {
-        let names: Vec<String> = features.iter().map(|name| shortened(name, 18)).collect();
-        let p = format_p_value(*p_adjusted);
-        writeln!(out, "no other adds significantly: {} has p = {p}", names.join(" with "))?;
+    /// Writes the chosen columns to a .csv file, or everything to a .json file.
+    pub fn write_table(&self, path: &Path) -> Outcome {
+        outputs::write_table(path, &Saved::new("select", self), |table| {
+            self.selection.features.iter().try_for_each(|found| {
+                let feature = spreadsheet_text(&found.feature);
+                let partner = found.partner.as_deref().map(spreadsheet_text);
+                table.serialize(SelectedFeature { feature, partner, ..found.clone() })
+            })
+        })
     }
-    if selection.features.is_empty() {
-        return Ok(());
-    }
-    let unit = if bits { "bits" } else { "nats" };
-    writeln!(
-        out,
-        "\n{:>4} {:18} {:>7} {:>15} {:>7} {:>10} {:>7}",
-        "rank",
-        "feature",
-        format!("+{unit}"),
-        "95% interval",
-        "alone",
-        "redundancy",
-        "p adj"
-    )?;
-    for feature in &selection.features {
-        let value = |nats: f64| amount(Nats(nats), bits);
+
+    /// Prints the chosen columns.
+    pub fn print(&self, bits: bool) -> Outcome {
+        let Results { selection, plan, seconds, .. } = self;
+        let mut out = std::io::stdout().lock();
+        let (found, all) = (selection.features.len(), self.candidates.len());
         writeln!(
             out,
-            "{:>4} {:18} {:7.3} {:>15} {:7.3} {:10.3} {:7.3}",
-            feature.rank,
-            shortened(&feature.feature, 18),
-            value(feature.gain_nats),
-            format!("{:.3} to {:.3}", value(feature.ci_low), value(feature.ci_high)),
-            value(feature.alone_nats),
-            value(feature.redundancy_nats),
-            feature.p_adjusted
+            "{found} of {} for {}, by {}; {}, {seconds:.1} s",
+            counted(all, "feature"),
+            shortened(&self.y, 18),
+            plan.criterion,
+            counted(self.rows, "row")
         )?;
-    }
-    for feature in selection.features.iter().filter(|feature| feature.partner.is_some()) {
-        let partner = feature.partner.as_deref().unwrap_or_default();
-        // Each pair once.
-        if selection
-            .features
-            .iter()
-            .any(|other| other.feature == partner && other.rank > feature.rank)
-        {
-            let (one, other) = (shortened(&feature.feature, 24), shortened(partner, 24));
-            writeln!(out, "{one} and {other} were chosen as a pair")?;
+        if let SelectionEnd::NothingLeft { features, p_adjusted, .. } = &selection.end {
+            let names: Vec<String> = features.iter().map(|name| shortened(name, 18)).collect();
+            let p = format_p_value(*p_adjusted);
+            writeln!(out, "no other adds significantly: {} has p = {p}", names.join(" with "))?;
         }
+        if selection.features.is_empty() {
+            return Ok(());
+        }
+        let unit = if bits { "bits" } else { "nats" };
+        writeln!(
+            out,
+            "\n{:>4} {:18} {:>7} {:>15} {:>7} {:>10} {:>7}",
+            "rank",
+            "feature",
+            format!("+{unit}"),
+            "95% interval",
+            "alone",
+            "redundancy",
+            "p adj"
+        )?;
+        for feature in &selection.features {
+            let value = |nats: f64| amount(Nats(nats), bits);
+            writeln!(
+                out,
+                "{:>4} {:18} {:7.3} {:>15} {:7.3} {:10.3} {:7.3}",
+                feature.rank,
+                shortened(&feature.feature, 18),
+                value(feature.gain_nats),
+                format!("{:.3} to {:.3}", value(feature.ci_low), value(feature.ci_high)),
+                value(feature.alone_nats),
+                value(feature.redundancy_nats),
+                feature.p_adjusted
+            )?;
+        }
+        for feature in selection.features.iter().filter(|feature| feature.partner.is_some()) {
+            let partner = feature.partner.as_deref().unwrap_or_default();
+            // Each pair once.
+            if selection
+                .features
+                .iter()
+                .any(|other| other.feature == partner && other.rank > feature.rank)
+            {
+                let (one, other) = (shortened(&feature.feature, 24), shortened(partner, 24));
+                writeln!(out, "{one} and {other} were chosen as a pair")?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }

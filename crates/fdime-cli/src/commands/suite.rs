@@ -1,12 +1,14 @@
-use super::{Watch, amount, print_json};
+use super::{Watch, amount};
 use crate::args::Suite;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
+use crate::saved::Saved;
 use fdime::data::glob_matches;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, RowOrder, estimate, estimate_given};
 use fdime::random::{Purpose, stream};
 use fdime::{AnyTask, CpuEngine, Nats, Parameter, counted, tasks_named};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
@@ -18,7 +20,7 @@ const FLAGS: Flags = Flags { renamed: &[(Parameter::Suite, "SUITE")] };
 const TEST_LEVEL: f64 = 0.05;
 
 /// The result of a task.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Row {
     task: String,
     true_mi: f64,
@@ -82,7 +84,7 @@ impl Row {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Summary {
     tasks: usize,
     /// Among the tasks whose true value is not 0.
@@ -134,13 +136,20 @@ impl Summary {
     }
 }
 
-#[derive(Serialize)]
-struct Report {
+/// The results of the command.
+#[derive(Serialize, JsonSchema)]
+pub struct Results {
+    /// The result of each task.
     results: Vec<Row>,
+    /// The summary of all tasks.
     summary: Summary,
+    /// The number of rows of each task.
     n_rows: usize,
+    /// Everything that determines the estimates, except the data.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     plan: EstimatePlan,
-    version: &'static str,
+    /// The version of fdime.
+    version: String,
 }
 
 /// Returns the tasks to run: those with the requested names, or all that have enough rows.
@@ -199,8 +208,9 @@ pub fn run(args: &Suite) -> Outcome {
     let summary = Summary::new(&rows, start.elapsed().as_secs_f64());
     if args.json {
         drop(out);
-        let version = env!("CARGO_PKG_VERSION");
-        return print_json(&Report { results: rows, summary, n_rows: args.rows, plan, version });
+        let version = env!("CARGO_PKG_VERSION").into();
+        let results = Results { results: rows, summary, n_rows: args.rows, plan, version };
+        return Saved::new("suite", results).print();
     }
     writeln!(out, "\n{}", summary.text(args.bits))?;
     Ok(())

@@ -1,19 +1,21 @@
 use super::amount;
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, interrupt_flag, print_json, series::SeriesTable, unfinished};
+use super::{Interruptible, interrupt_flag, series::SeriesTable, unfinished};
 use crate::args::Transfer;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, NamedFile, Outputs, check_extension, spreadsheet_text};
 use crate::report::{graphml, heat_map, shortened};
-use fdime::data::{Reading, write_whole};
+use crate::saved::Saved;
+use fdime::data::Reading;
 use fdime::estimate::{
     Effort, TransferEntropy, TransferJournal, TransferPlan, TransferRecord, TransferSeries,
 };
 use fdime::parallel::{run_jobs, thread_count};
 use fdime::{CpuEngine, Nats, Parameter, counted};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::Path;
@@ -22,12 +24,20 @@ use std::time::Instant;
 /// The most directions of a network: at a second each, a year on one core.
 const MAX_DIRECTIONS: usize = 30_000_000;
 
-#[derive(Serialize)]
-struct Report<'a> {
-    results: &'a [TransferEntropy],
-    plan: &'a TransferPlan,
+/// The results of the command.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Results {
+    /// The transfer entropy in each direction.
+    results: Vec<TransferEntropy>,
+    /// The names of the series, in the order of the table.
+    names: Vec<String>,
+    /// Everything that determines the estimates, except the data.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    plan: TransferPlan,
+    /// The duration in seconds.
     seconds: f64,
-    version: &'static str,
+    /// The version of fdime.
+    version: String,
 }
 
 pub fn run(args: &Transfer) -> Outcome {
@@ -44,21 +54,24 @@ pub fn run(args: &Transfer) -> Outcome {
     let start = Instant::now();
     let work = Work { network: &network, plan: &plan, reading };
     let found = work.run(journal, thread_count(args.estimation.threads))?;
-    let (results, seconds) = (&found[..], start.elapsed().as_secs_f64());
-    let report = Report { results, plan: &plan, seconds, version: env!("CARGO_PKG_VERSION") };
+    let results = Results {
+        results: found,
+        names: network.names().into_iter().map(str::to_string).collect(),
+        plan,
+        seconds: start.elapsed().as_secs_f64(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
     let mut outputs = Outputs::default();
-    let names = network.names();
-    outputs.write(args.output.as_ref(), |path| write_output(path, &report));
-    outputs
-        .write(args.graphml.as_ref(), |path| write_text(path, &graphml::render(&names, results)));
-    outputs.write(args.svg.as_ref(), |path| write_text(path, &map(&names, results)));
+    outputs.write(args.output.as_ref(), |path| results.write_table(path));
+    outputs.write_text(args.graphml.as_ref(), || results.graphml());
+    outputs.write_text(args.svg.as_ref(), || results.figure());
     if let Some(path) = path.filter(|_| outputs.failure.is_none()) {
         // The results are on disk, so the journal is no longer needed.
         let _ = std::fs::remove_file(path);
     }
     outputs.finish(|| match args.json {
-        true => print_json(&report),
-        false => print_summary(&report, args.bits),
+        true => Saved::new("transfer", &results).print(),
+        false => results.print(args.bits),
     })
 }
 
@@ -223,27 +236,93 @@ struct Row<'a> {
     problem: Option<&'a str>,
 }
 
-fn write_output(path: &Path, report: &Report) -> Outcome {
-    outputs::write_table(path, report, |table| {
-        report.results.iter().try_for_each(|found| {
-            table.serialize(Row {
-                from: spreadsheet_text(&found.from),
-                to: spreadsheet_text(&found.to),
-                te_nats: found.te_nats,
-                ci_low: found.ci_low,
-                ci_high: found.ci_high,
-                p_value: found.p_value,
-                p_adjusted: found.p_adjusted,
-                net_nats: found.net_nats,
-                is_stronger: found.is_stronger,
-                history: found.history,
-                lags: ranges(&found.lags),
-                n_rows: found.n_rows,
-                reliability: found.reliability.as_deref(),
-                problem: found.problem.as_deref(),
+impl Results {
+    /// Returns the network in the format of graph programs.
+    pub fn graphml(&self) -> String {
+        graphml::render(&self.names, &self.results)
+    }
+
+    /// Returns a map of the directions in which something is transferred.
+    pub fn figure(&self) -> String {
+        map(&self.names, &self.results)
+    }
+
+    /// Writes the directions to a .csv file, or everything to a .json file.
+    pub fn write_table(&self, path: &Path) -> Outcome {
+        outputs::write_table(path, &Saved::new("transfer", self), |table| {
+            self.results.iter().try_for_each(|found| {
+                table.serialize(Row {
+                    from: spreadsheet_text(&found.from),
+                    to: spreadsheet_text(&found.to),
+                    te_nats: found.te_nats,
+                    ci_low: found.ci_low,
+                    ci_high: found.ci_high,
+                    p_value: found.p_value,
+                    p_adjusted: found.p_adjusted,
+                    net_nats: found.net_nats,
+                    is_stronger: found.is_stronger,
+                    history: found.history,
+                    lags: ranges(&found.lags),
+                    n_rows: found.n_rows,
+                    reliability: found.reliability.as_deref(),
+                    problem: found.problem.as_deref(),
+                })
             })
         })
-    })
+    }
+
+    /// Prints the strongest directions, and for a single pair which one is stronger.
+    pub fn print(&self, bits: bool) -> Outcome {
+        const MAX_SHOWN: usize = 10;
+        let all = &self.results[..];
+        let mut found: Vec<&TransferEntropy> =
+            all.iter().filter(|found| found.te_nats.is_some()).collect();
+        let problem = all.iter().find_map(|found| found.problem.as_deref());
+        let count = counted(all.len(), "direction");
+        if let Some(problem) = problem.filter(|_| found.is_empty()) {
+            return Err(Failure::Run(format!("none of {count} has an estimate: {problem}")));
+        }
+        if all.len() > 2 {
+            found.sort_by(|a, b| {
+                b.te_nats.partial_cmp(&a.te_nats).unwrap_or(std::cmp::Ordering::Equal)
+            });
+        }
+        let mut out = std::io::stdout().lock();
+        let significant = found.iter().filter(|found| found.is_significant()).count();
+        writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%")?;
+        if found.len() < all.len() {
+            let failed = all.len() - found.len();
+            writeln!(out, "{failed} without an estimate: {}", problem.unwrap_or_default())?;
+        }
+        let unit = if bits { "bits" } else { "nats" };
+        writeln!(
+            out,
+            "\n{:15} {:15} {unit:>7} {:>15} {:>6} {:>4} reliability",
+            "from", "to", "95% interval", "p adj", "hist"
+        )?;
+        for found in found.iter().take(MAX_SHOWN) {
+            let value = |value: Option<f64>| amount(Nats(value.unwrap_or(f64::NAN)), bits);
+            writeln!(
+                out,
+                "{:15} {:15} {:7.3} {:>15} {:>6} {:>4} {}",
+                shortened(&found.from, 15),
+                shortened(&found.to, 15),
+                value(found.te_nats),
+                format!("{:.3} to {:.3}", value(found.ci_low), value(found.ci_high)),
+                found.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
+                found.history,
+                found.reliability.as_deref().unwrap_or_default()
+            )?;
+        }
+        if found.len() > MAX_SHOWN {
+            writeln!(out, "... and {} more; -o writes all", found.len() - MAX_SHOWN)?;
+        }
+        match all {
+            [one, _] if one.net_nats.is_some() => writeln!(out, "\n{}", net(all)),
+            _ => Ok(()),
+        }?;
+        Ok(())
+    }
 }
 
 /// Returns lags as `--lags` takes them, such as `1..5 8`, with spaces for commas, which separate the
@@ -256,75 +335,18 @@ fn ranges(lags: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(" ")
 }
 
-fn write_text(path: &Path, text: &str) -> Outcome {
-    Ok(write_whole(path, |file| file.write_all(text.as_bytes()))?)
-}
-
 /// Returns a map of the directions in which something is transferred.
-fn map(names: &[&str], directions: &[TransferEntropy]) -> String {
+fn map(names: &[String], directions: &[TransferEntropy]) -> String {
     let places: HashMap<&str, usize> =
-        names.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+        names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
     let mut cells = vec![None; names.len() * names.len()];
     for found in directions.iter().filter(|found| found.is_significant()) {
         if let (Some(from), Some(to)) = (places.get(&*found.from), places.get(&*found.to)) {
             cells[from * names.len() + to] = found.te_nats;
         }
     }
-    let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
     let title = "Transfer entropy (nats); grey: not significant";
-    heat_map::render_directed(&names, &cells, title)
-}
-
-/// Prints the strongest directions, and for a single pair which one is stronger.
-fn print_summary(report: &Report, bits: bool) -> Outcome {
-    const MAX_SHOWN: usize = 10;
-    let all = report.results;
-    let mut found: Vec<&TransferEntropy> =
-        all.iter().filter(|found| found.te_nats.is_some()).collect();
-    let problem = all.iter().find_map(|found| found.problem.as_deref());
-    let count = counted(all.len(), "direction");
-    if let Some(problem) = problem.filter(|_| found.is_empty()) {
-        return Err(Failure::Run(format!("none of {count} has an estimate: {problem}")));
-    }
-    if all.len() > 2 {
-        found
-            .sort_by(|a, b| b.te_nats.partial_cmp(&a.te_nats).unwrap_or(std::cmp::Ordering::Equal));
-    }
-    let mut out = std::io::stdout().lock();
-    let significant = found.iter().filter(|found| found.is_significant()).count();
-    writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%")?;
-    if found.len() < all.len() {
-        let failed = all.len() - found.len();
-        writeln!(out, "{failed} without an estimate: {}", problem.unwrap_or_default())?;
-    }
-    let unit = if bits { "bits" } else { "nats" };
-    writeln!(
-        out,
-        "\n{:15} {:15} {unit:>7} {:>15} {:>6} {:>4} reliability",
-        "from", "to", "95% interval", "p adj", "hist"
-    )?;
-    for found in found.iter().take(MAX_SHOWN) {
-        let value = |value: Option<f64>| amount(Nats(value.unwrap_or(f64::NAN)), bits);
-        writeln!(
-            out,
-            "{:15} {:15} {:7.3} {:>15} {:>6} {:>4} {}",
-            shortened(&found.from, 15),
-            shortened(&found.to, 15),
-            value(found.te_nats),
-            format!("{:.3} to {:.3}", value(found.ci_low), value(found.ci_high)),
-            found.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
-            found.history,
-            found.reliability.as_deref().unwrap_or_default()
-        )?;
-    }
-    if found.len() > MAX_SHOWN {
-        writeln!(out, "... and {} more; -o writes all", found.len() - MAX_SHOWN)?;
-    }
-    match all {
-        [one, _] if one.net_nats.is_some() => writeln!(out, "\n{}", net(all)),
-        _ => Ok(()),
-    }?;
-    Ok(())
+    heat_map::render_directed(names, &cells, title)
 }
 
 /// Returns in words which of two opposite directions is stronger.

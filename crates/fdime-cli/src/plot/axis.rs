@@ -58,11 +58,6 @@ impl Axis {
         Axis { name: name.into(), range, kind: Kind::Categories(labels) }
     }
 
-    /// Returns the values at the two ends of a linear axis.
-    pub fn range(&self) -> (f64, f64) {
-        self.range
-    }
-
     /// Returns whether the axis shows numbers, not categories.
     pub fn is_numeric(&self) -> bool {
         !matches!(self.kind, Kind::Categories(_))

@@ -5,7 +5,8 @@ use super::heat_map;
 use crate::commands::amount;
 use crate::plot::marks::{Bars, Dot, Points, Rule};
 use crate::plot::{Axis, COLUMNS, Dash, Figure, Ink, Key, Margins, Panel, Stroke, place_labels};
-use fdime::estimate::{ChannelCapacity, InputLevel};
+use fdime::Nats;
+use fdime::estimate::{CapacityRecord, LevelRecord};
 
 /// Width and height of a panel.
 const PANEL: (f64, f64) = (400.0, 330.0);
@@ -14,8 +15,8 @@ const PANEL: (f64, f64) = (400.0, 330.0);
 const MAX_NAME: usize = 14;
 
 /// Returns the figure as an SVG file, with amounts in bits or in nats.
-pub fn render(title: &str, capacity: &ChannelCapacity, bits: bool) -> String {
-    let value = amount(capacity.capacity, bits);
+pub fn render(capacity: &CapacityRecord, bits: bool) -> String {
+    let value = amount(Nats(capacity.capacity_nats), bits);
     let unit = if bits { "bits" } else { "nats" };
     let legend = vec![
         Key::new(Stroke::solid(Ink::Series(0)), "share that reaches the capacity"),
@@ -23,7 +24,10 @@ pub fn render(title: &str, capacity: &ChannelCapacity, bits: bool) -> String {
         Key::new(CAPACITY, format!("capacity: {value:.3} {unit}")),
     ];
     Figure {
-        title: title.into(),
+        title: match &capacity.file {
+            Some(file) => format!("Capacity of the channel in {file}"),
+            None => "Capacity of the channel".into(),
+        },
         legend,
         panel_size: PANEL,
         columns: COLUMNS,
@@ -39,10 +43,10 @@ pub fn render(title: &str, capacity: &ChannelCapacity, bits: bool) -> String {
 const CAPACITY: Stroke = Stroke { ink: Ink::Limit, dash: Dash::Dashed };
 
 /// Returns a panel with a place for each level.
-fn panel(title: &str, levels: &[InputLevel], y: Axis) -> Panel {
+fn panel(title: &str, levels: &[LevelRecord], y: Axis) -> Panel {
     let mut margins = Margins::default();
     let length = PANEL.0 - margins.left - margins.right;
-    let labels = place_labels(levels.iter().map(|level| level.name.as_str()), length, MAX_NAME);
+    let labels = place_labels(levels.iter().map(|level| level.level.as_str()), length, MAX_NAME);
     let x = Axis::categories("input", labels);
     let is_vertical = !x.labels_fit(length);
     if is_vertical {
@@ -54,14 +58,14 @@ fn panel(title: &str, levels: &[InputLevel], y: Axis) -> Panel {
     panel
 }
 
-fn shares(levels: &[InputLevel]) -> Panel {
+fn shares(levels: &[LevelRecord]) -> Panel {
     let largest = levels.iter().flat_map(|level| [level.share, level.optimal_share]);
     let y = Axis::linear("share", (0.0, 1.08 * largest.fold(0.0, f64::max)));
     let mut panel = panel("Input distribution", levels, y);
     let dots = levels.iter().enumerate().map(|(place, level)| Dot {
         hint: Some(format!(
             "{}: {:.3}, observed {:.3}",
-            level.name, level.optimal_share, level.share
+            level.level, level.optimal_share, level.share
         )),
         reference: Some(level.share),
         ..Dot::new(place as f64, level.optimal_share)
@@ -71,16 +75,16 @@ fn shares(levels: &[InputLevel]) -> Panel {
 }
 
 /// Returns D_s of each level, which is the capacity for levels in use.
-fn divergences(capacity: &ChannelCapacity, bits: bool) -> Panel {
+fn divergences(capacity: &CapacityRecord, bits: bool) -> Panel {
     let unit = if bits { "bits" } else { "nats" };
-    let values = capacity.levels.iter().map(|level| amount(level.divergence, bits));
-    let capacity_line = amount(capacity.capacity, bits);
+    let values = capacity.levels.iter().map(|level| amount(Nats(level.divergence_nats), bits));
+    let capacity_line = amount(Nats(capacity.capacity_nats), bits);
     let largest = values.clone().fold(capacity_line, f64::max);
     let y = Axis::linear(unit, (0.0, 1.15 * largest.max(1e-3)));
     let mut panel = panel("Information of each level", &capacity.levels, y);
     panel.add(None, Rule::horizontal(CAPACITY, capacity_line));
     let dots = values.zip(&capacity.levels).enumerate().map(|(place, (value, level))| Dot {
-        hint: Some(format!("{}: {value:.3} {unit}", level.name)),
+        hint: Some(format!("{}: {value:.3} {unit}", level.level)),
         ..Dot::new(place as f64, value)
     });
     panel.add(None, Points { radius: 4.5, ink: Ink::Series(0), dots: dots.collect() });
@@ -88,11 +92,12 @@ fn divergences(capacity: &ChannelCapacity, bits: bool) -> Panel {
 }
 
 /// Returns the information about a fair choice between two levels, from 0 to 1 bit.
-fn discriminability(capacity: &ChannelCapacity) -> Panel {
-    let names: Vec<String> = capacity.levels.iter().map(|level| level.name.clone()).collect();
+fn discriminability(capacity: &CapacityRecord) -> Panel {
+    let names: Vec<String> = capacity.levels.iter().map(|level| level.level.clone()).collect();
     let levels = names.len();
     let value = |(index, bits): (usize, &f64)| (index / levels != index % levels).then_some(*bits);
-    let cells: Vec<Option<f64>> = capacity.discriminability.iter().enumerate().map(value).collect();
+    let cells = capacity.discriminability_bits.iter().flatten().enumerate().map(value);
+    let cells: Vec<Option<f64>> = cells.collect();
     let (width, height) = PANEL;
     let top = Margins::default().top;
     // Squares, with room for names on the left and below, and for the colours on the right.

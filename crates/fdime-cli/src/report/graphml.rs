@@ -9,7 +9,7 @@ use std::fmt::Write;
 const FIGURES: [&str; 6] = ["te_nats", "ci_low", "ci_high", "p_value", "p_adjusted", "net_nats"];
 
 /// Returns a directed graph of the names, with an edge for each direction that has an estimate.
-pub fn render(names: &[&str], directions: &[TransferEntropy]) -> String {
+pub fn render(names: &[String], directions: &[TransferEntropy]) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\

@@ -6,6 +6,7 @@ pub mod estimate;
 pub mod graphml;
 pub mod heat_map;
 pub mod lag;
+pub mod power;
 pub mod selection;
 pub mod staircase;
 mod terms;

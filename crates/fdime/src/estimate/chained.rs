@@ -169,7 +169,7 @@ pub(super) fn chained(
     });
     let names = |block: &Vec<usize>| block.iter().map(|&at| split[at].name.clone()).collect();
     let chain = ChainFigures {
-        side: if over_x { "x" } else { "y" },
+        side: if over_x { "x" } else { "y" }.into(),
         blocks: columns.iter().map(names).collect(),
         terms: figures.collect(),
         direct_nats: Nats(direct.mi().max(0.0)),

@@ -168,6 +168,7 @@ impl LagSeries<'_> {
 
 /// The estimate at one lag.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LagEstimate {
     /// The lag: positive if y is later than x.
     pub lag: i64,
@@ -240,6 +241,7 @@ impl LagEstimate {
 
 /// The mutual information between two series at all lags of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LagProfile {
     /// The name of the first series.
     pub x: String,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// The estimate of one pair of columns or groups of columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairEstimate {
     /// The name of the first column or group.
     pub x: String,

@@ -28,6 +28,7 @@ mod multiple;
 mod neighbourhoods;
 mod normalised;
 mod plan;
+mod power;
 mod progress;
 mod recipe;
 mod regression;
@@ -45,7 +46,9 @@ mod timeline;
 mod transfer;
 mod verdict;
 
-pub use capacity::{CapacityReport, ChannelCapacity, InputLevel, channel_capacity};
+pub use capacity::{
+    CapacityRecord, CapacityReport, ChannelCapacity, InputLevel, LevelRecord, channel_capacity,
+};
 pub use chained::ChainChoice;
 pub use conditional::estimate_given;
 pub use folds::{Fold, RowOrder, folds};
@@ -60,9 +63,13 @@ pub use method::{FiniteDataEstimator, Method};
 pub use model::{FoldModel, Member};
 pub use multiple::benjamini_hochberg;
 pub use plan::{Effort, EstimatePlan};
+pub use power::{
+    MAX_STUDY_ROWS, PowerPlan, PowerRecord, PowerStudy, RowsNeeded, SizeFigures, StudySize,
+    power_study,
+};
 pub use progress::{NoProgress, Progress};
 pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
-pub use report::{EstimateReport, Paragraph, format_p_value};
+pub use report::{EstimateRecord, EstimateReport, Paragraph, format_p_value};
 pub use result::{
     Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, GivenFigures, MemberFigures,
     RaceEntry, TermFigures,

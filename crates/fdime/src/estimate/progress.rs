@@ -22,6 +22,17 @@ impl Progress for NoProgress {
     }
 }
 
+/// Passes on the wish to end, but not the work of single estimates.
+pub(super) struct OnlyChecks<'a>(pub(super) &'a dyn Progress);
+
+impl Progress for OnlyChecks<'_> {
+    fn begin(&self, _total: u64) {}
+
+    fn advance(&self, _units: u64) -> ControlFlow<()> {
+        self.0.advance(0)
+    }
+}
+
 /// Reports work done; returns [`Error::Interrupted`] if the estimate should end.
 pub(super) fn advance(progress: &dyn Progress, units: u64) -> Result<()> {
     match progress.advance(units) {

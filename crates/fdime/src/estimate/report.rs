@@ -9,7 +9,7 @@ use super::verdict::RenderedVerdict;
 use crate::data::{Column, PairTable, Values};
 use crate::message::{Wording, counted};
 use crate::nats::Nats;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The maximum number of columns of a side that are named.
@@ -32,35 +32,62 @@ pub struct EstimateReport<'a> {
     pub keeps_critics: bool,
 }
 
-/// The record for programs; docs/ESTIMATE.md describes it.
-#[derive(Serialize)]
-struct Record<'a> {
-    mi_nats: f64,
-    ci_low: f64,
-    ci_high: f64,
-    p_value: Option<f64>,
-    n_rows: usize,
-    n_dropped: usize,
-    estimator: String,
-    verdict: RenderedVerdict,
-    unclipped_nats: f64,
-    lower_bound_nats: Option<f64>,
-    baselines: &'a Baselines,
-    folds: &'a [FoldFigures],
-    race: &'a [RaceEntry],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    chain: Option<&'a ChainFigures>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    given: Option<&'a GivenFigures>,
-    file: Option<&'a str>,
-    x: Vec<&'a str>,
-    y: Vec<&'a str>,
-    levels: BTreeMap<&'a str, &'a [String]>,
-    notes: Vec<String>,
-    plan: &'a EstimatePlan,
-    seconds: f64,
-    seed: u64,
-    version: &'static str,
+/// An estimate as plain data, in the words of a front end: what `--json` prints, and what summaries
+/// and reports are made from. docs/ESTIMATE.md describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EstimateRecord {
+    /// The estimate in nats.
+    pub mi_nats: f64,
+    /// The low end of its 95% interval.
+    pub ci_low: f64,
+    /// The high end of its 95% interval.
+    pub ci_high: f64,
+    /// The p-value of the test of (conditional) independence; null if the method has none.
+    pub p_value: Option<f64>,
+    /// The number of rows that were used.
+    pub n_rows: usize,
+    /// The number of rows that were left out because a value was missing.
+    pub n_dropped: usize,
+    /// The method: `auto`, or the name of an estimator.
+    pub estimator: String,
+    /// The reliability, with reasons.
+    pub verdict: RenderedVerdict,
+    /// The estimate before it was limited to 0 and to the entropy of a discrete side.
+    pub unclipped_nats: f64,
+    /// The mean of normalised log ratios, a lower bound; null if the method has none.
+    pub lower_bound_nats: Option<f64>,
+    /// Classical estimates of the same rows.
+    pub baselines: Baselines,
+    /// The results of each fold; none if values were counted.
+    pub folds: Vec<FoldFigures>,
+    /// The result of the race between recipes, best first.
+    pub race: Vec<RaceEntry>,
+    /// The terms of the chain rule, if the estimate is their sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainFigures>,
+    /// The columns that are held fixed, if the estimate is conditional, and what they tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<GivenFigures>,
+    /// The name of the file, if the rows come from one.
+    pub file: Option<String>,
+    /// The names of the columns of x.
+    pub x: Vec<String>,
+    /// The names of the columns of y.
+    pub y: Vec<String>,
+    /// The levels of each discrete column.
+    pub levels: BTreeMap<String, Vec<String>>,
+    /// Remarks on how the table was read and on the critics that are kept.
+    pub notes: Vec<String>,
+    /// Everything that determines the estimate, except the data.
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, serde_json::Value>"))]
+    pub plan: EstimatePlan,
+    /// The duration in seconds.
+    pub seconds: f64,
+    /// The seed of folds, networks and permutations.
+    pub seed: u64,
+    /// The version of fdime.
+    pub version: String,
 }
 
 /// A paragraph of a summary, not wrapped.
@@ -75,10 +102,10 @@ pub enum Paragraph {
 }
 
 impl EstimateReport<'_> {
-    /// Returns the data of the report for serialisation. `wording` names parameters in the verdict.
-    pub fn record(&self, wording: &dyn Wording) -> impl Serialize {
+    /// Returns the report as plain data. `wording` names parameters in the verdict.
+    pub fn record(&self, wording: &dyn Wording) -> EstimateRecord {
         let Estimate { mi, interval, independence, .. } = self.estimate;
-        Record {
+        EstimateRecord {
             mi_nats: mi.0,
             ci_low: interval.0.0,
             ci_high: interval.1.0,
@@ -89,61 +116,25 @@ impl EstimateReport<'_> {
             verdict: self.estimate.verdict.render(wording),
             unclipped_nats: self.estimate.unclipped.0,
             lower_bound_nats: self.estimate.lower_bound.map(|mi| mi.0),
-            baselines: &self.estimate.baselines,
-            folds: &self.estimate.folds,
-            race: &self.estimate.race,
-            chain: self.estimate.chain.as_ref(),
-            given: self.estimate.given.as_ref(),
-            file: self.file,
+            baselines: self.estimate.baselines.clone(),
+            folds: self.estimate.folds.clone(),
+            race: self.estimate.race.clone(),
+            chain: self.estimate.chain.clone(),
+            given: self.estimate.given.clone(),
+            file: self.file.map(str::to_string),
             x: names(&self.table.x),
             y: names(&self.table.y),
-            levels: self.levels().collect(),
+            levels: self.levels(),
             notes: self.notes(wording),
-            plan: self.plan,
+            plan: self.plan.clone(),
             seconds: self.seconds,
             seed: self.plan.seed,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
         }
     }
 
-    /// Returns the summary for people, in bits or in nats. `wording` names parameters in the
-    /// verdict.
-    pub fn summary(&self, bits: bool, wording: &dyn Wording) -> Vec<Paragraph> {
-        let Estimate { mi, interval: (low, high), verdict, .. } = self.estimate;
-        let unit = if bits { "bits" } else { "nats" };
-        let [mi, low, high] = [mi, low, high].map(|nats| amount(*nats, bits));
-        let mut paragraphs = vec![
-            Paragraph::Text(format!(
-                "{} = {mi:.3} {unit}   95% interval {low:.3} to {high:.3}",
-                self.quantity()
-            )),
-            Paragraph::Text(self.dependence(bits)),
-            Paragraph::Text(format!("reliability: {}", verdict.reliability)),
-        ];
-        let reasons = verdict.render(wording).reasons.into_iter();
-        paragraphs.extend(reasons.map(|reason| Paragraph::Item(reason.text)));
-        paragraphs.push(Paragraph::Gap);
-        paragraphs.push(Paragraph::Text(self.sides()));
-        let dropped = match self.table.n_dropped {
-            0 => String::new(),
-            dropped => format!(" ({} with missing values left out)", counted(dropped, "row")),
-        };
-        paragraphs.push(Paragraph::Text(format!(
-            "{}{dropped}; estimator {}; {:.1} s",
-            counted(self.table.kept.len(), "row"),
-            self.method(),
-            self.seconds
-        )));
-        let optional =
-            [self.given(bits), self.chain(bits), self.comparison(bits), self.categories()];
-        paragraphs.extend(optional.into_iter().flatten());
-        let notes = self.notes(wording).into_iter();
-        paragraphs.extend(notes.map(|note| Paragraph::Text(format!("note: {note}"))));
-        paragraphs
-    }
-
     /// Returns remarks on how the table was read and on the critics that are kept.
-    pub fn notes(&self, wording: &dyn Wording) -> Vec<String> {
+    fn notes(&self, wording: &dyn Wording) -> Vec<String> {
         let are_without_chain = self.keeps_critics && self.estimate.chain.is_some();
         let critics = are_without_chain.then(|| {
             "critics for new rows are those of the estimate without the chain, so their log ratios \
@@ -153,43 +144,81 @@ impl EstimateReport<'_> {
         self.table.notes.iter().map(|note| note.render(wording)).chain(critics).collect()
     }
 
-    /// Returns the discrete columns with their levels.
-    fn levels(&self) -> impl Iterator<Item = (&str, &[String])> {
+    /// Returns the levels of each discrete column.
+    fn levels(&self) -> BTreeMap<String, Vec<String>> {
         let columns = self.table.x.iter().chain(&self.table.y).chain(&self.table.given);
-        columns.filter_map(|column| match &column.values {
-            Values::Discrete { labels, .. } => Some((column.name.as_str(), labels.as_slice())),
+        let levels = columns.filter_map(|column| match &column.values {
+            Values::Discrete { labels, .. } => Some((column.name.clone(), labels.clone())),
             Values::Continuous(_) => None,
-        })
+        });
+        levels.collect()
+    }
+}
+
+impl EstimateRecord {
+    /// Returns the summary for people, in bits or in nats.
+    pub fn summary(&self, bits: bool) -> Vec<Paragraph> {
+        let unit = if bits { "bits" } else { "nats" };
+        let [mi, low, high] =
+            [self.mi_nats, self.ci_low, self.ci_high].map(|nats| amount(Nats(nats), bits));
+        let mut paragraphs = vec![
+            Paragraph::Text(format!(
+                "{} = {mi:.3} {unit}   95% interval {low:.3} to {high:.3}",
+                self.quantity()
+            )),
+            Paragraph::Text(self.dependence(bits)),
+            Paragraph::Text(format!("reliability: {}", self.verdict.reliability)),
+        ];
+        let reasons = self.verdict.reasons.iter();
+        paragraphs.extend(reasons.map(|reason| Paragraph::Item(reason.text.clone())));
+        paragraphs.push(Paragraph::Gap);
+        paragraphs.push(Paragraph::Text(self.sides()));
+        paragraphs.push(Paragraph::Text(format!("{}; {:.1} s", self.source(), self.seconds)));
+        let optional =
+            [self.explained(bits), self.terms(bits), self.comparison(bits), self.categories()];
+        paragraphs.extend(optional.into_iter().flatten());
+        paragraphs.extend(self.notes.iter().map(|note| Paragraph::Text(format!("note: {note}"))));
+        paragraphs
     }
 
-    /// Returns the method, and whether it counted instead of training critics.
-    pub fn method(&self) -> String {
-        match (&self.plan.method, self.estimate.folds.is_empty()) {
-            (Method::Auto, true) => "auto (counts of discrete values)".into(),
-            (method, _) => method.to_string(),
-        }
+    /// Returns the number of rows and the method, and whether that counted instead of training critics.
+    pub fn source(&self) -> String {
+        let dropped = match self.n_dropped {
+            0 => String::new(),
+            dropped => format!(" ({} with missing values left out)", counted(dropped, "row")),
+        };
+        let counts = match self.plan.method == Method::Auto && self.folds.is_empty() {
+            true => " (counts of discrete values)",
+            false => "",
+        };
+        let rows = counted(self.n_rows, "row");
+        format!("{rows}{dropped}; estimator {}{counts}", self.estimator)
     }
 
     /// Returns the result of the test of independence in words, with amounts in bits or in nats.
     pub fn dependence(&self, bits: bool) -> String {
-        let Estimate { mi, interval, independence, .. } = self.estimate;
-        match independence {
-            Some(test) => {
-                let test = (test.p_value, self.estimate.given.is_some());
-                dependence(test, *mi, interval.1, bits)
+        match self.p_value {
+            Some(p) => {
+                let test = (p, self.given.is_some());
+                dependence(test, Nats(self.mi_nats), Nats(self.ci_high), bits)
             }
-            None => format!("{} has no test of independence", self.plan.method),
+            None => format!("{} has no test of independence", self.estimator),
         }
     }
 
     /// Returns what is estimated, as a formula.
     pub fn quantity(&self) -> &'static str {
-        if self.estimate.given.is_some() { "I(x; y | z)" } else { "I(x; y)" }
+        if self.given.is_some() { "I(x; y | z)" } else { "I(x; y)" }
+    }
+
+    /// Returns the lower bound unless it is the estimate itself.
+    pub fn separate_lower_bound(&self) -> Option<f64> {
+        self.lower_bound_nats.filter(|bound| (bound - self.unclipped_nats).abs() > 1e-6)
     }
 
     /// Returns what the columns that are held fixed tell about x and y.
-    fn given(&self, bits: bool) -> Option<Paragraph> {
-        let figures = self.estimate.given.as_ref()?;
+    fn explained(&self, bits: bool) -> Option<Paragraph> {
+        let figures = self.given.as_ref()?;
         let without = amount(figures.unconditional_nats, bits);
         let shares: Vec<String> = [("x", figures.explained_x), ("y", figures.explained_y)]
             .into_iter()
@@ -204,15 +233,12 @@ impl EstimateReport<'_> {
 
     /// Returns the values of other estimators, if there are any.
     fn comparison(&self, bits: bool) -> Option<Paragraph> {
-        let Baselines { gaussian_copula_nats, ksg_nats } = self.estimate.baselines;
+        let Baselines { gaussian_copula_nats, ksg_nats } = self.baselines;
         let values: Vec<String> = [
             ("Gaussian copula", gaussian_copula_nats),
             ("KSG", ksg_nats),
-            ("without the chain", self.estimate.chain.as_ref().map(|chain| chain.direct_nats.0)),
-            (
-                "lower bound from the same critics",
-                self.estimate.separate_lower_bound().map(|mi| mi.0),
-            ),
+            ("without the chain", self.chain.as_ref().map(|chain| chain.direct_nats.0)),
+            ("lower bound from the same critics", self.separate_lower_bound()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} {:.3}", amount(Nats(value?), bits))))
@@ -222,8 +248,8 @@ impl EstimateReport<'_> {
     }
 
     /// Returns what each block of a chain adds to the estimate.
-    fn chain(&self, bits: bool) -> Option<Paragraph> {
-        let ChainFigures { side, blocks, terms, .. } = self.estimate.chain.as_ref()?;
+    fn terms(&self, bits: bool) -> Option<Paragraph> {
+        let ChainFigures { side, blocks, terms, .. } = self.chain.as_ref()?;
         let value = |term: &TermFigures| amount(Nats(term.mi_nats.max(0.0)), bits);
         let added = |block: usize| -> String {
             let of_block = terms.iter().filter(|term| term.block == block + 1);
@@ -239,30 +265,32 @@ impl EstimateReport<'_> {
 
     /// Returns the discrete columns with their numbers of levels, if there are any.
     fn categories(&self) -> Option<Paragraph> {
-        let count = |(name, labels): (&str, &[String])| format!("{name} ({})", labels.len());
-        let levels: Vec<String> = self.levels().map(count).collect();
+        let given = self.given.iter().flat_map(|given| &given.columns);
+        let columns = self.x.iter().chain(&self.y).chain(given);
+        let count = |name| Some(format!("{name} ({})", self.levels.get(name)?.len()));
+        let levels: Vec<String> = columns.filter_map(count).collect();
         let text = || format!("categories (number of levels): {}", levels.join(", "));
         (!levels.is_empty()).then(|| Paragraph::Text(text()))
     }
 
     /// Returns the columns of both sides and of z, as in "x: a, b; y: c".
     pub fn sides(&self) -> String {
-        let given = match self.table.given.is_empty() {
-            true => String::new(),
-            false => format!("; z: {}", shown_names(&self.table.given)),
+        let given = match &self.given {
+            None => String::new(),
+            Some(given) => format!("; z: {}", shown_names(&given.columns)),
         };
-        format!("x: {}; y: {}{given}", shown_names(&self.table.x), shown_names(&self.table.y))
+        format!("x: {}; y: {}{given}", shown_names(&self.x), shown_names(&self.y))
     }
 }
 
 /// Returns the names of a side's columns, of many only the first.
-pub(super) fn shown_names(columns: &[Column]) -> String {
-    let shown = &columns[..columns.len().min(MAX_NAMED_COLUMNS)];
-    let rest = match columns.len() {
+pub(super) fn shown_names(names: &[String]) -> String {
+    let shown = &names[..names.len().min(MAX_NAMED_COLUMNS)];
+    let rest = match names.len() {
         count if count > MAX_NAMED_COLUMNS => format!(", ... ({count} columns)"),
         _ => String::new(),
     };
-    format!("{}{rest}", names(shown).join(", "))
+    format!("{}{rest}", shown.join(", "))
 }
 
 /// Returns the result of a test of (conditional) independence in words. A test can detect a dependence whose
@@ -288,8 +316,8 @@ fn dependence((p, is_given): (f64, bool), mi: Nats, high: Nats, bits: bool) -> S
     }
 }
 
-pub(super) fn names(columns: &[Column]) -> Vec<&str> {
-    columns.iter().map(|column| column.name.as_str()).collect()
+pub(super) fn names(columns: &[Column]) -> Vec<String> {
+    columns.iter().map(|column| column.name.clone()).collect()
 }
 
 pub(super) fn amount(nats: Nats, bits: bool) -> f64 {

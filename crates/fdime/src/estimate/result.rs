@@ -43,7 +43,8 @@ pub struct Estimate {
 }
 
 /// What the columns that are held fixed in a conditional estimate tell about x and y.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct GivenFigures {
     /// The names of these columns.
@@ -63,11 +64,12 @@ pub struct GivenFigures {
 }
 
 /// The terms of an estimate by the chain rule.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ChainFigures {
     /// The side that was split, `x` or `y`.
-    pub side: &'static str,
+    pub side: String,
     /// The names of each block's columns, in the order of the chain.
     pub blocks: Vec<Vec<String>>,
     /// The terms.
@@ -84,7 +86,8 @@ impl ChainFigures {
 }
 
 /// The estimate of one term.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TermFigures {
     /// The term as a formula, such as `I(X, Y_1; Y_2)`.
@@ -101,15 +104,9 @@ pub struct TermFigures {
     pub gap_nats: f64,
 }
 
-impl Estimate {
-    /// Returns the lower bound unless it is the estimate itself.
-    pub fn separate_lower_bound(&self) -> Option<Nats> {
-        self.lower_bound.filter(|bound| (bound.0 - self.unclipped.0).abs() > 1e-6)
-    }
-}
-
 /// The results of one fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FoldFigures {
     /// The number of rows for training, validation and testing.
@@ -126,6 +123,7 @@ pub struct FoldFigures {
 
 /// The numbers of rows of a fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FoldRows {
     /// Training rows.
     pub train: usize,
@@ -137,6 +135,7 @@ pub struct FoldRows {
 
 /// The results of one critic of a fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MemberFigures {
     /// The recipe's name.
@@ -168,6 +167,7 @@ pub(super) fn late_gain(curve: &[CurvePoint], best: f64) -> f64 {
 
 /// The result of a recipe in the race.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RaceEntry {
     /// The recipe's name.
@@ -181,6 +181,7 @@ pub struct RaceEntry {
 
 /// Classical estimates of the same data, for comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Baselines {
     /// Canonical correlations of normal scores; `None` unless both sides have a column of numbers

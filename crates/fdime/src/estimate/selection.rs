@@ -8,7 +8,7 @@
 use super::conditional::estimate_given;
 use super::method::Method;
 use super::plan::EstimatePlan;
-use super::progress::{Progress, advance, check};
+use super::progress::{OnlyChecks, Progress, advance, check};
 use super::regression::predict;
 use super::screening::Coarse;
 use super::{check_columns, estimate};
@@ -19,7 +19,6 @@ use crate::message::Parameter;
 use crate::parallel::{run_jobs, thread_count};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::{fmt, str::FromStr};
 
 /// The level of the test that ends a selection.
@@ -48,6 +47,7 @@ const UNITS: u64 = 100;
 /// What decides which feature is chosen next, with s for the features chosen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Criterion {
     /// I(f; y | all s): what the feature adds. Pairs are tried if no feature adds anything alone.
     Forward,
@@ -134,6 +134,7 @@ impl SelectionPlan {
 
 /// A chosen feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SelectedFeature {
     /// Its place in the selection, from 1.
     pub rank: usize,
@@ -165,6 +166,7 @@ pub struct SelectedFeature {
 /// Why a selection ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SelectionEnd {
     /// As many features were chosen as were asked for.
     Complete,
@@ -181,6 +183,7 @@ pub enum SelectionEnd {
 
 /// The chosen features, in the order of their choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selection {
     /// The features.
     pub features: Vec<SelectedFeature>,
@@ -618,23 +621,13 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Passes on the wish to end, but not the work of single estimates.
-struct OnlyChecks<'a>(&'a dyn Progress);
-
-impl Progress for OnlyChecks<'_> {
-    fn begin(&self, _total: u64) {}
-
-    fn advance(&self, _units: u64) -> ControlFlow<()> {
-        self.0.advance(0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::estimate::{Effort, NoProgress};
     use crate::random::{Purpose, stream};
     use rand::RngExt;
+    use std::ops::ControlFlow;
 
     const ROWS: usize = 600;
 

@@ -338,6 +338,7 @@ impl Past {
 
 /// The transfer entropy of one direction of many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransferEntropy {
     /// The name of the source.
     pub from: String,

@@ -16,6 +16,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// The reliability of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Reliability {
     /// Do not rely on it; the reasons explain why.
     Doubtful,
@@ -56,7 +57,8 @@ pub struct Verdict {
 }
 
 /// A [`Verdict`] in the words of a front end, ready to be serialised.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenderedVerdict {
     /// The lowest reliability that a reason allows.
     pub reliability: Reliability,
@@ -65,10 +67,11 @@ pub struct RenderedVerdict {
 }
 
 /// A [`Reason`] in the words of a front end.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenderedReason {
     /// A short name that does not change between versions.
-    pub code: &'static str,
+    pub code: String,
     /// The highest reliability that an estimate with this warning can have.
     pub limits_to: Reliability,
     /// The finding and what to do, in a sentence.
@@ -124,7 +127,7 @@ impl Verdict {
     /// Returns the verdict in the words of a front end.
     pub fn render(&self, wording: &dyn Wording) -> RenderedVerdict {
         let reasons = self.reasons.iter().map(|reason| RenderedReason {
-            code: reason.code,
+            code: reason.code.into(),
             limits_to: reason.limits_to,
             text: reason.message.render(wording),
         });
@@ -760,7 +763,7 @@ mod tests {
         let (folds, plan) = (folds(), plan());
         let reasons = |shared: f64, lower_bound: f64| {
             let chain = ChainFigures {
-                side: "y",
+                side: "y".into(),
                 blocks: vec![vec!["y1".into()], vec!["y2".into()]],
                 terms: vec![
                     term(1, true, 0.3),

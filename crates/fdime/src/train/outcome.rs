@@ -31,6 +31,7 @@ pub enum Ending {
 
 /// A point on a learning curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurvePoint {
     /// The number of training steps made.
     pub step: usize,

@@ -11,19 +11,19 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// Returns the counts of values in bins of equal width over a range. Values outside it are
-    /// counted in the outermost bins.
-    pub fn histogram(values: &[f64], bins: usize, (low, high): (f64, f64)) -> Self {
-        let width = (high - low) / bins as f64;
-        let mut counts = vec![0usize; bins];
-        for value in values.iter().filter(|value| value.is_finite()) {
-            let bin = ((value - low) / width).clamp(0.0, bins as f64 - 1.0);
-            counts[bin as usize] += 1;
-        }
-        let bars = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+    /// Returns a bar for each bin of values. Values outside the range are counted in the outermost
+    /// bins.
+    pub fn histogram(values: &[f64], bins: usize, range: (f64, f64)) -> Self {
+        Bars::counted(&count_in_bins(values, bins, range), range)
+    }
+
+    /// Returns a bar for each count of a bin. The bins have equal widths and fill the range.
+    pub fn counted(counts: &[usize], (low, high): (f64, f64)) -> Self {
+        let width = (high - low) / counts.len() as f64;
+        let bars = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let dots = bars.map(|(bin, count)| Dot {
             hint: Some(count.to_string()),
-            ..Dot::new(low + (bin as f64 + 0.5) * width, count as f64)
+            ..Dot::new(low + (bin as f64 + 0.5) * width, *count as f64)
         });
         Bars { width, ink: Ink::Count, dots: dots.collect() }
     }
@@ -32,6 +32,18 @@ impl Bars {
     pub fn max(&self) -> f64 {
         self.dots.iter().map(|dot| dot.y).fold(0.0, f64::max)
     }
+}
+
+/// Counts values in bins of equal width over a range. Values outside it are counted in the outermost
+/// bins.
+pub fn count_in_bins(values: &[f64], bins: usize, (low, high): (f64, f64)) -> Vec<usize> {
+    let width = (high - low) / bins as f64;
+    let mut counts = vec![0; bins];
+    for value in values.iter().filter(|value| value.is_finite()) {
+        let bin = ((value - low) / width).clamp(0.0, bins as f64 - 1.0);
+        counts[bin as usize] += 1;
+    }
+    counts
 }
 
 impl Mark for Bars {

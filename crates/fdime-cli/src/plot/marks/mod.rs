@@ -10,7 +10,7 @@ mod rule;
 mod zones;
 
 pub use band::Band;
-pub use bars::Bars;
+pub use bars::{Bars, count_in_bins};
 pub use boxes::{Block, Boxes};
 pub use cells::{Cells, ColourBar};
 pub use line::Line;

@@ -16,7 +16,7 @@ mod held_out;
 mod input;
 mod report;
 
-pub use report::CapacityReport;
+pub use report::{CapacityRecord, CapacityReport, LevelRecord};
 
 use super::chained::ChainChoice;
 use super::crossfit::Table;
