@@ -7,6 +7,7 @@ furo, latex2mathml, myst-parser, scikit-learn and sphinx are needed. Formulas be
 script and no network to show them.
 """
 
+import json
 import os
 import re
 import shutil
@@ -48,18 +49,24 @@ html_theme_options = {
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\((\.\./[^)]*)\)")
 FUNCTION = re.compile(r"(<mi>ln</mi>)(?!<mo[^>]*>(\(|&#x00028;))")
 COMMANDS = "<!-- every command with its --help -->"
+SCHEMAS = "<!-- the JSON of every command -->"
 
 
 def help_of(*words: str) -> str:
     """Return the help of the command line, as a terminal of 80 columns shows it."""
+    return output_of(*words, "--help").rstrip()
+
+
+def output_of(*words: str) -> str:
+    """Return what the command prints."""
     command = os.environ.get("FDIME_COMMAND") or shutil.which("fdime")
     if command is None:
         raise SystemExit("the command fdime is not on the path; name it in FDIME_COMMAND")
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
     shown = subprocess.run(
-        [command, *words, "--help"], capture_output=True, text=True, check=True, env=environment
+        [command, *words], capture_output=True, text=True, check=True, env=environment
     )
-    return shown.stdout.rstrip()
+    return shown.stdout
 
 
 def reference() -> str:
@@ -68,6 +75,37 @@ def reference() -> str:
     names = re.findall(r"^  ([a-z-]+) ", listed, re.M)
     sections = (f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in names if name != "help")
     return "\n".join(sections)
+
+
+def json_of_commands() -> str:
+    """Return a section for each command with a schema: a table of the keys of its JSON."""
+    names = re.findall(r"possible values: (.*?)\]", help_of("schema"), re.S)[0].split(",")
+    return "\n".join(keys_of(name.strip()) for name in names)
+
+
+def keys_of(command: str) -> str:
+    schema = json.loads(output_of("schema", command))
+    lines = [f"## {command}\n", "| key | type | content |", "| --- | --- | --- |"]
+    for part, title in [(schema, ""), *((d, n) for n, d in schema.get("$defs", {}).items())]:
+        if title and "properties" in part:
+            lines += [f"\n### {command}: {title}\n", part.get("description", "") + "\n"]
+            lines += ["| key | type | content |", "| --- | --- | --- |"]
+        for key, value in part.get("properties", {}).items():
+            content = " ".join(value.get("description", "").replace("|", "\\|").split())
+            lines.append(f"| `{key}` | {type_of(value)} | {content} |")
+    return "\n".join(lines) + "\n"
+
+
+def type_of(schema: dict) -> str:
+    """Return the type of a value in words."""
+    if "$ref" in schema:
+        return schema["$ref"].rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(type_of(part) for part in schema["anyOf"])
+    kind = schema.get("type", "any")
+    if kind == "array" and "items" in schema:
+        return f"list of {type_of(schema['items'])}"
+    return " or ".join(kind) if isinstance(kind, list) else kind
 
 
 def without_outside_links(page: str, text: str) -> str:
@@ -85,6 +123,8 @@ def on_source_read(_app: object, page: str, source: list[str]) -> None:
     source[0] = without_outside_links(page, source[0])
     if COMMANDS in source[0]:
         source[0] = source[0].replace(COMMANDS, reference())
+    if SCHEMAS in source[0]:
+        source[0] = source[0].replace(SCHEMAS, json_of_commands())
 
 
 def show_formula(writer, node, display: str = "inline") -> None:

@@ -137,6 +137,9 @@ def plot_power(result: PowerAnalysis, figure: Figure | None) -> Figure:
     figure = _new_figure(figure, (9.0, 3.6))
     power, estimates = figure.subplots(1, 2)
     rows = [size.rows for size in result.sizes]
+    if max(rows) >= 10 * min(rows):
+        for panel in (power, estimates):
+            panel.set_xscale("log")
     for size in result.sizes:
         # Agresti and Coull: a share with two successes and two failures added.
         share = (size.rejected + 2) / (size.tables + 4)
@@ -145,12 +148,12 @@ def plot_power(result: PowerAnalysis, figure: Figure | None) -> Figure:
     if result.rows is not None:
         power.plot(rows, [size.power for size in result.sizes], color=_BAR, alpha=0.5)
         power.axvline(result.rows, color=_MARK, ls="--", lw=1.2, label=f"{result.rows} rows")
-    power.set(xscale="log", xlabel="rows", ylabel="power", ylim=(0.0, 1.0))
+    power.set(xlabel="rows", ylabel="power", ylim=(0.0, 1.0))
     low, high = zip(*(size.interval for size in result.sizes))
     estimates.vlines(rows, low, high, color=_BAR, alpha=0.5, lw=2.0)
     estimates.plot(rows, [size.mi for size in result.sizes], "o", ms=4, color=_BAR)
     estimates.axhline(result.mi, color=_MARK, ls="--", lw=1.2, label="true value")
-    estimates.set(xscale="log", xlabel="rows", ylabel="nats, 95% interval (medians)", ylim=(0.0, None))
+    estimates.set(xlabel="rows", ylabel="nats, 95% interval (medians)", ylim=(0.0, None))
     _hide_frame(power)
     if result.rows is not None:
         power.legend(frameon=False)

@@ -114,7 +114,7 @@ pub fn place_labels<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::marks::{Bars, Dot, Line, Points, Rule};
+    use super::marks::{Bars, Dot, Line, Points, Rule, count_in_bins};
     use super::*;
 
     fn panel(values: &[f64], logarithmic: bool) -> Panel {
@@ -127,7 +127,8 @@ mod tests {
         panel.add(Some("<one>"), Line { stroke, points });
         panel.add(None, Points { radius: 3.0, ink: Ink::Muted, dots: dots() });
         panel.add(None, Bars { width: 0.5, ink: Ink::Series(12), dots: dots() });
-        panel.add(None, Bars::histogram(values, 10, finite_range(values.iter().copied())));
+        let range = finite_range(values.iter().copied());
+        panel.add(None, Bars::counted(&count_in_bins(values, 10, range), range));
         panel.add(None, Rule::vertical(stroke, 0.3, "<here>"));
         panel
     }

@@ -2,7 +2,7 @@
 
 use crate::commands::amount;
 use crate::plot::marks::{Dot, Line, Points, Rule};
-use crate::plot::{Axis, Dash, Figure, Ink, Key, Panel, Stroke};
+use crate::plot::{Axis, Dash, Figure, Ink, Key, Panel, Stroke, finite_range};
 use fdime::Nats;
 use fdime::estimate::{PowerRecord, SizeFigures, StudySize};
 
@@ -31,8 +31,10 @@ pub fn render(report: &PowerRecord, bits: bool) -> String {
 
 /// Returns an axis over the numbers of rows.
 fn rows_axis(report: &PowerRecord) -> Axis {
-    let rows = report.sizes.iter().map(|size| size.rows as f64);
-    Axis::fitted("rows", rows, true)
+    let rows = || report.sizes.iter().map(|size| size.rows as f64);
+    let (fewest, most) = finite_range(rows());
+    // A logarithmic axis over less than a power of ten has hardly any ticks.
+    Axis::fitted("rows", rows(), most >= 10.0 * fewest)
 }
 
 /// Returns the panel of the shares of tables in which the test rejected, and the curve through them.

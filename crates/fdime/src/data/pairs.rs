@@ -73,7 +73,8 @@ pub fn load_triples(
         wanted.extend(columns);
         notes.extend(notes_of_side);
     }
-    let frame = read_typed(opened, &wanted, notes, reading)?;
+    let kinds = Kinds::of(&opened, reading).map_err(fail)?;
+    let frame = read_typed(opened, &wanted, notes, &kinds)?;
     complete(frame, counts, &wanted, reading).map_err(fail)
 }
 
@@ -111,19 +112,26 @@ pub fn load_two_files(
     y: Option<&str>,
     reading: &Reading,
 ) -> Result<PairTable> {
-    let sides = [(x_path, x, Parameter::X), (y_path, y, Parameter::Y)];
-    let sides = sides.map(|(path, selector, parameter)| {
-        let opened = open(path, reading)?;
+    let (x_opened, y_opened) = (open(x_path, reading)?, open(y_path, reading)?);
+    // Columns of either file are discrete or numeric by the names that the table will have, or by
+    // their positions with those of x first.
+    let mut names = side_names(x_opened.names(), Parameter::X);
+    let x_count = names.len();
+    names.extend(side_names(y_opened.names(), Parameter::Y));
+    let kinds = Kinds::new(&names, reading.discrete.as_slice(), reading.numeric.as_slice());
+    let kinds = kinds.map_err(|error| {
+        data_error(&format!("{} and {}", x_opened.file(), y_opened.file()), error)
+    })?;
+    let kinds = kinds.split_at(x_count);
+    let sides = [(x_opened, x, Parameter::X, &kinds[0]), (y_opened, y, Parameter::Y, &kinds[1])];
+    let sides = sides.map(|(opened, selector, parameter, kinds)| {
         let file = opened.file().to_string();
         let chosen = choose(opened.names(), selector.unwrap_or("*"), parameter)
             .map_err(|error| data_error(&file, error))?;
         let (chosen, notes) = readable(&opened, chosen);
-        let mut frame = read_typed(opened, &chosen, notes, reading)?;
+        let mut frame = read_typed(opened, &chosen, notes, kinds)?;
         for column in &mut frame.columns {
-            // A column without a name is called by its position.
-            if column.name.bytes().all(|byte| byte.is_ascii_digit()) {
-                column.name.insert_str(0, parameter.name());
-            }
+            column.name = side_name(&column.name, parameter);
         }
         Ok::<_, Error>((file, chosen, frame))
     });
@@ -152,6 +160,18 @@ pub fn load_two_files(
     frame.notes.extend(y_frame.notes);
     let names = format!("{x_file} and {y_file}");
     complete(frame, counts, &chosen, reading).map_err(|problem| data_error(&names, problem))
+}
+
+/// Returns the name of a column of x or y: one without a name is called by its position, as in x1.
+fn side_name(name: &str, side: Parameter) -> String {
+    match name.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("{}{name}", side.name()),
+        false => name.to_string(),
+    }
+}
+
+fn side_names(names: &[String], side: Parameter) -> Vec<String> {
+    names.iter().map(|name| side_name(name, side)).collect()
 }
 
 /// A frame that was read from a file.
@@ -186,7 +206,8 @@ pub fn load_frame(
     wanted.retain(|choice| seen.insert(choice.index));
     let (readable, notes) = readable(&opened, wanted);
     wanted = readable;
-    let mut frame = read_typed(opened, &wanted, notes, reading)?;
+    let kinds = Kinds::of(&opened, reading).map_err(fail)?;
+    let mut frame = read_typed(opened, &wanted, notes, &kinds)?;
     if reading.missing == MissingRows::Refuse {
         complete_rows(&frame.columns, frame.rows, reading.missing).map_err(fail)?;
     }
@@ -284,13 +305,11 @@ fn read_typed(
     opened: Opened,
     wanted: &[Choice],
     mut notes: Vec<Message>,
-    reading: &Reading,
+    kinds: &Kinds,
 ) -> Result<Frame> {
     notes.extend(names_like_positions(opened.names(), wanted));
     let file = opened.file().to_string();
     let fail = |problem: Message| data_error(&file, problem);
-    let kinds = Kinds::new(opened.names(), reading.discrete.as_slice(), reading.numeric.as_slice());
-    let kinds = kinds.map_err(|error| fail(error.into()))?;
     let notation = opened.notation();
     let indices: Vec<usize> = wanted.iter().map(|choice| choice.index).collect();
     let mut frame = opened.read(&indices)?;
@@ -315,6 +334,27 @@ struct Kinds {
 }
 
 impl Kinds {
+    /// Returns the kinds of a table's columns.
+    fn of(opened: &Opened, reading: &Reading) -> Checked<Self> {
+        let names = opened.names();
+        Ok(Kinds::new(names, reading.discrete.as_slice(), reading.numeric.as_slice())?)
+    }
+
+    /// Returns the kinds of the first `count` columns, and those of the others.
+    fn split_at(&self, count: usize) -> [Kinds; 2] {
+        let split = |columns: &HashSet<usize>| -> [HashSet<usize>; 2] {
+            let (first, rest): (Vec<usize>, Vec<usize>) =
+                columns.iter().partition(|column| **column < count);
+            [first.into_iter().collect(), rest.into_iter().map(|column| column - count).collect()]
+        };
+        let ([x_discrete, y_discrete], [x_numeric, y_numeric]) =
+            (split(&self.discrete), split(&self.numeric));
+        [
+            Kinds { discrete: x_discrete, numeric: x_numeric },
+            Kinds { discrete: y_discrete, numeric: y_numeric },
+        ]
+    }
+
     fn new(names: &[String], discrete: &[&str], numeric: &[&str]) -> Result<Self> {
         let choose = |selectors: &[&str], parameter: Parameter| -> Result<HashSet<usize>> {
             let chosen = selectors.iter().map(|selector| select(names, selector, parameter));
@@ -924,6 +964,18 @@ mod tests {
         let table = load_two_files(&x, &y, None, None, &Reading::default()).unwrap();
         let names: Vec<&str> = table.x.iter().chain(&table.y).map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["x1", "x2", "label"]);
+        // Names are those of the table, positions count the columns of x first.
+        for (discrete, expected) in [("label", [false, false, true]), ("x2,3", [false, true, true])]
+        {
+            let reading = Reading { discrete: Some(discrete), ..Reading::default() };
+            let table = load_two_files(&x, &y, None, None, &reading).unwrap();
+            let columns = table.x.iter().chain(&table.y);
+            let kinds = columns.map(|column| matches!(column.values, Values::Discrete { .. }));
+            assert_eq!(kinds.collect::<Vec<bool>>(), expected, "{discrete}");
+        }
+        let reading = Reading { discrete: Some("lable"), ..Reading::default() };
+        let error = load_two_files(&x, &y, None, None, &reading).unwrap_err().to_string();
+        assert!(error.contains("x.npy and") && error.contains("'lable'"), "{error}");
         std::fs::write(&y, "label\n1\n2\n").unwrap();
         let error = load_two_files(&x, &y, None, None, &Reading::default()).unwrap_err();
         assert!(error.to_string().contains("y.csv: it has 2 rows, but"), "{error}");

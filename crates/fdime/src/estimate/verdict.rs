@@ -121,7 +121,7 @@ impl Evidence<'_> {
 const FEW_ROWS: usize = 200;
 
 /// The number of rows for each column that is held fixed below which there is a warning.
-const MIN_ROWS_FOR_EACH_GIVEN: usize = 200;
+const MIN_ROWS_FOR_EACH_GIVEN: usize = 250;
 
 impl Verdict {
     /// Returns the verdict in the words of a front end.
@@ -286,7 +286,7 @@ fn many_given(evidence: &Evidence) -> Option<Reason> {
     }
     let message = Message::from(format!(
         "{} columns are held fixed with {} rows: no two rows are alike in all of them, so the p-value \
-         is approximate and may be too small; hold fewer columns fixed with ",
+         is approximate and may be too small, and the estimate too low; hold fewer columns fixed with ",
         given.len(),
         evidence.rows
     ))
@@ -795,7 +795,7 @@ mod tests {
         for (shared, limits_to) in [(0.2, Reliability::Fair), (0.6, Reliability::Doubtful)] {
             let found = reasons(shared, 0.48);
             assert_eq!(found.len(), 1, "{found:?}");
-            assert_eq!((found[0].0, found[0].1), ("dependent-blocks", limits_to));
+            assert_eq!((found[0].0.as_str(), found[0].1), ("dependent-blocks", limits_to));
             assert!(found[0].2.ends_with("compare with chain = off"), "{found:?}");
         }
         let found = reasons(0.6, 0.1);

@@ -11,12 +11,6 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// Returns a bar for each bin of values. Values outside the range are counted in the outermost
-    /// bins.
-    pub fn histogram(values: &[f64], bins: usize, range: (f64, f64)) -> Self {
-        Bars::counted(&count_in_bins(values, bins, range), range)
-    }
-
     /// Returns a bar for each count of a bin. The bins have equal widths and fill the range.
     pub fn counted(counts: &[usize], (low, high): (f64, f64)) -> Self {
         let width = (high - low) / counts.len() as f64;

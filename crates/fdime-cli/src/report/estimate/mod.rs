@@ -214,7 +214,7 @@ fn verdict(estimate: &EstimateRecord) -> Markup {
     };
     let reliability = verdict.reliability.to_string();
     html! {
-        p.number class=(reliability) { (reliability) }
+        p class={ "number " (reliability) } { (reliability) }
         p { (meaning) }
         ul {
             @for reason in &verdict.reasons {
