@@ -52,13 +52,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=int, default=40, help="tables of each setting")
     parser.add_argument("--rows", type=int, default=500)
+    parser.add_argument("--kinds", default="smooth,waves", help="how x and y depend on z")
     parser.add_argument("--columns", default="1,5,20", help="the numbers of columns of z")
     parser.add_argument("--rho", default="0,0.2", help="the correlations of the noise")
     parser.add_argument("--first-seed", type=int, default=5000)
     parser.add_argument("--json", help="where to write all p-values")
     args = parser.parse_args()
     results = []
-    for kind in ("smooth", "waves"):
+    for kind in args.kinds.split(","):
         for columns in map(int, args.columns.split(",")):
             for rho in map(float, args.rho.split(",")):
                 for name, test in TESTS.items():
@@ -72,12 +73,17 @@ def main():
                     results.append({"kind": kind, "columns": columns, "rows": args.rows, "rho": rho,
                                     "test": name, "rejected": rejected, "p_values": p_values,
                                     "seconds_a_table": seconds})
-    if args.json:
-        versions = {"fdime": fdime.__version__, "tigramite": tigramite.__version__}
-        with open(args.json, "w") as file:
-            json.dump({"results": results, "versions": versions, "python": platform.python_version()}, file,
-                      indent=1)
-            file.write("\n")
+                    if args.json:
+                        save(args.json, results)
+
+
+def save(path, results):
+    """Write all p-values; it is called after every row, so that an interruption loses at most one."""
+    versions = {"fdime": fdime.__version__, "tigramite": tigramite.__version__}
+    record = {"results": results, "versions": versions, "python": platform.python_version()}
+    with open(path, "w") as file:
+        json.dump(record, file, indent=1)
+        file.write("\n")
 
 
 if __name__ == "__main__":
