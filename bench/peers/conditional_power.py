@@ -10,13 +10,13 @@ neighbours for the permutation) and 199 permutations.
 """
 
 import argparse
+import importlib.metadata
 import json
 import platform
 import time
 
 import fdime
 import numpy as np
-import tigramite
 from tigramite.independence_tests.cmiknn import CMIknn
 
 LEVEL = 0.05
@@ -79,7 +79,7 @@ def main():
 
 def save(path, results):
     """Write all p-values; it is called after every row, so that an interruption loses at most one."""
-    versions = {"fdime": fdime.__version__, "tigramite": tigramite.__version__}
+    versions = {name: importlib.metadata.version(name) for name in ("fdime", "tigramite")}
     record = {"results": results, "versions": versions, "python": platform.python_version()}
     with open(path, "w") as file:
         json.dump(record, file, indent=1)

@@ -46,7 +46,7 @@ fn a_file_with_two_purposes_is_refused_and_not_changed() {
     assert!(!Path::new(&new).exists());
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn logs_are_regular_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn an_estimate_writes_its_files_even_if_nobody_reads_it() {
     assert!(folder.path().join("m.csv").exists() && folder.path().join("m.svg").exists());
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_failed_output_does_not_lose_the_estimate() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn a_failed_output_does_not_lose_the_estimate() {
     assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 81);
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_full_or_closed_stderr_is_no_panic() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The maximum number of rows that are drawn.
-const MAX_POINTS: usize = 800;
+const MAX_POINTS: usize = 1000;
 /// The maximum number of columns of x and of y that are considered for the scatter plot.
 const MAX_COLUMNS: usize = 30;
 /// The numbers of bars of the histograms of pointwise information and of the test.
