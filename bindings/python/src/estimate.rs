@@ -141,12 +141,25 @@ pub fn pair_table(
         name = "x, y and given".into();
     }
     let reading = options.reading()?;
-    let [discrete, numeric] = [&options.discrete, &options.numeric]
-        .map(|selectors| selectors.iter().map(String::as_str).collect::<Vec<_>>());
+    let sides = [(roles[0], &x.columns), (roles[1], &y.columns)];
+    let [discrete, numeric] = [&options.discrete, &options.numeric].map(|selectors| {
+        selectors.iter().flat_map(|selector| expanded(selector, &sides)).collect::<Vec<_>>()
+    });
     call_library(|| {
         let frame = frame.typed(&discrete, &numeric, &name)?;
         frame.into_pairs(x.columns.len(), y.columns.len(), &reading, &name)
     })
+}
+
+/// Returns the columns of a side if the selector is its role and no column has that name, as in
+/// `discrete="y"` for a Series with another name; else the selector.
+fn expanded<'a>(selector: &'a str, sides: &[(&str, &'a Vec<Column>); 2]) -> Vec<&'a str> {
+    let is_column =
+        sides.iter().flat_map(|(_, columns)| *columns).any(|column| column.name == selector);
+    match sides.iter().find(|(role, _)| *role == selector && !is_column) {
+        Some((_, columns)) => columns.iter().map(|column| column.name.as_str()).collect(),
+        None => vec![selector],
+    }
 }
 
 /// Returns one value for each row of the input; NaN for rows that were dropped.

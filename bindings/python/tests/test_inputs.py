@@ -332,3 +332,29 @@ def test_the_input_is_not_changed(gaussian):
     x.flags.writeable = y.flags.writeable = False
     estimate(x, y)
     assert np.array_equal(x, gaussian[0])
+
+
+def test_text_of_dates_is_time_and_other_text_is_categories():
+    """As on the command line, which reads the same columns from a file."""
+    days = np.arange("2024-01-01", "2024-07-19", dtype="datetime64[D]")
+    trend = np.arange(len(days)) + np.random.default_rng(0).normal(size=len(days))
+    options = {"estimator": "copula", "permutations": 99}
+    expected = fdime.mutual_information(days, trend, **options).mi
+    texts = days.astype(str)
+    for dates in (texts, texts.astype(object), [f"{day} 10:30" for day in texts]):
+        assert fdime.mutual_information(dates, trend, **options).mi == pytest.approx(expected)
+    with pytest.raises(ValueError, match="different texts"):
+        fdime.mutual_information(["2024-13-45", *texts[1:]], trend, **options)
+
+
+def test_a_side_is_discrete_by_its_role_whatever_its_columns_are_called():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    region = pandas.Series(rng.integers(0, 4, 300), name="region")
+    price = pandas.Series(region % 2 + rng.normal(size=300), name="price")
+    options = {"effort": "quick", "permutations": 99}
+    named = fdime.mutual_information(region, price, discrete="region", **options)
+    assert fdime.mutual_information(region, price, discrete="x", **options).mi == named.mi
+    codes = fdime.mutual_information(region, price, **options)
+    assert codes.verdict.reliability != "good"
+    assert "far too low" in str(codes).replace("\n    ", " ")

@@ -45,7 +45,7 @@ pub enum Command {
         fdime estimate genes.tsv.gz --x 2-9 --y phenotype --discrete phenotype\n  \
         fdime estimate series.csv --x price --y volume --blocks\n  \
         fdime estimate data.csv --x dose --y response --given 'age,weight'\n  \
-        fdime estimate --x-file embeddings.npy --y-file labels.npy\n  \
+        fdime estimate --x-file embeddings.npy --y-file labels.npy --discrete y1\n  \
         zcat pairs.csv.gz | fdime estimate - --y target --json")]
     Estimate(Box<Estimate>),
     /// Score the rows of another table with critics saved by 'estimate --save'

@@ -7,6 +7,7 @@ polars, pyarrow, torch and jax need not be installed.
 from __future__ import annotations
 
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -198,9 +199,9 @@ def _column(array: NDArray[Any], name: str) -> Column:
     if kind == "b":
         return categories(np.where(array, "true", "false"))
     if kind == "U":
-        return categories(array)
+        return _text(array)
     if kind == "S":
-        return categories(np.char.decode(array, "utf-8", "backslashreplace"))
+        return _text(np.char.decode(array, "utf-8", "backslashreplace"))
     if kind in "mM":  # dates and times are numbers in their unit, from their epoch
         counts = array.astype(np.int64).astype(np.float64)
         counts[np.isnat(array)] = np.nan
@@ -231,10 +232,14 @@ def _objects(array: NDArray[Any], name: str) -> Column:
     present = array[~missing]
     if all(isinstance(value, (str, bool, np.bool_)) for value in present):
         labels = np.array([_label(value) for value in present], dtype=np.str_)
-        codes, names = categories(labels)
+        read = _text(labels)
+        if not isinstance(read, tuple):
+            times = np.full(len(array), np.nan)
+            times[~missing] = read
+            return times
         full = np.full(len(array), -1, dtype=np.int64)
-        full[~missing] = codes
-        return full, names
+        full[~missing] = read[0]
+        return full, read[1]
     if all(isinstance(value, numbers.Real) or hasattr(value, "as_tuple") for value in present):
         values = np.full(len(array), np.nan)
         try:
@@ -249,6 +254,19 @@ def _objects(array: NDArray[Any], name: str) -> Column:
     if other is None:
         raise _wrong_type(name, "object, with both numbers and text")
     raise _wrong_type(name, f"object, with {type(other).__name__} in it")
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?")
+
+
+def _text(labels: NDArray[np.str_]) -> Column:
+    """Read text: categories, or times if all of it is dates such as 2024-01-31, as the command line does."""
+    if len(labels) and all(map(_DATE.fullmatch, labels)):
+        try:
+            return _column(labels.astype("datetime64[us]"), "")
+        except ValueError:  # such as 2024-13-45
+            pass
+    return categories(labels)
 
 
 def _label(value: object) -> str:

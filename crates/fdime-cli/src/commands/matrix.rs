@@ -134,7 +134,7 @@ impl Results {
     /// Prints the strongest pairs.
     pub fn print(&self, bits: bool) -> Outcome {
         let pairs = &self.results;
-        const MAX_SHOWN: usize = 10;
+        const MAX_SHOWN: usize = 20;
         let mut found: Vec<&PairEstimate> =
             pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
         found

@@ -68,9 +68,18 @@ fn refuse_missing_outputs(args: &Report, saved: &SavedRun) -> Outcome {
     let is_transfer = matches!(saved, SavedRun::Transfer(_));
     let has_table = !is_estimate && !matches!(saved, SavedRun::Capacity(_) | SavedRun::Power(_));
     let problems = [
-        (args.html.is_some() && !is_estimate, "--html: only estimates have a page; use --svg"),
-        (args.open && !is_estimate, "--open: only estimates have a page; use --svg"),
-        (args.svg.is_some() && is_estimate, "--svg: estimates have a page; use --html"),
+        (
+            args.html.is_some() && !is_estimate,
+            "--html: only estimates have a page; these results have a figure: use --svg FILE.svg",
+        ),
+        (
+            args.open && !is_estimate,
+            "--open: only estimates have a page; these results have a figure: use --svg FILE.svg",
+        ),
+        (
+            args.svg.is_some() && is_estimate,
+            "--svg: these results are an estimate, which has a page: use --html FILE.html",
+        ),
         (args.output.is_some() && !has_table, "--output: these results have no table"),
         (args.graphml.is_some() && !is_transfer, "--graphml: these results are not a network"),
     ];

@@ -535,8 +535,8 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
         limits_to,
         format!(
             "{} ({:.0}%) repeat{} another row exactly: critics were tested on rows that they were \
-             trained on, which raises the estimate; remove the copies, unless each is an \
-             observation of its own",
+             trained on, so the estimate is too high and the p-value too small; remove the copies, \
+             unless each is an observation of its own",
             counted(copies, "row"),
             100.0 * share,
             if copies == 1 { "s" } else { "" }
@@ -553,6 +553,20 @@ pub(super) fn has_ties(column: &Column) -> bool {
     sorted.len() < values.len() / 20 || sorted.len() <= 10
 }
 
+/// The most values of a column of whole numbers that are probably codes of categories.
+const MAX_CODES: usize = 20;
+
+/// Returns whether a column of numbers probably holds codes of categories: few different whole numbers.
+fn holds_codes(column: &Column) -> bool {
+    let Values::Continuous(values) = &column.values else { return false };
+    let mut sorted = values.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.dedup();
+    (3..=MAX_CODES).contains(&sorted.len()) && sorted.iter().all(|value| value.fract() == 0.0)
+}
+
+/// Codes of categories that are read as numbers are the most frequent mistake with tables of classes: the
+/// estimate is then far too low if they are all that there is on a side.
 fn tied_values(evidence: &Evidence) -> Option<Reason> {
     let tied: Vec<&str> = evidence
         .columns()
@@ -560,17 +574,20 @@ fn tied_values(evidence: &Evidence) -> Option<Reason> {
         .map(|column| column.name.as_str())
         .collect();
     let first = tied.first()?;
+    let is_coded = |side: &[Column]| side.iter().all(holds_codes);
+    let is_side_coded = is_coded(evidence.x) || is_coded(evidence.y);
+    let limits_to = if is_side_coded { Reliability::Fair } else { Reliability::Good };
     let text = match tied.len() {
         1 => format!(
             "column '{first}' has few distinct values and is treated as a number; if its values are \
-             categories, name it in "
+             categories, the estimate can be far too low: name it in "
         ),
         columns => format!(
             "{columns} columns have few distinct values and are treated as numbers, such as \
              '{first}'; if their values are categories, name them in "
         ),
     };
-    reason("ties", Reliability::Good, Message::from(text).parameter(Parameter::Discrete))
+    reason("ties", limits_to, Message::from(text).parameter(Parameter::Discrete))
 }
 
 fn ignored_categories(evidence: &Evidence) -> Option<Reason> {
@@ -971,7 +988,7 @@ mod tests {
         assert_eq!(
             text(tied_values, &[coarse("a")], 100, Method::Auto),
             "column 'a' has few distinct values and is treated as a number; if its values are \
-             categories, name it in discrete"
+             categories, the estimate can be far too low: name it in discrete"
         );
         assert_eq!(
             start(text(tied_values, &[coarse("a"), coarse("b")], 100, Method::Auto)),
