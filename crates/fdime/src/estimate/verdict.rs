@@ -933,6 +933,10 @@ mod tests {
         assert_eq!(codes(&verdict_on(few(f64::sin), few(f64::cos), 4.5)), ["duplicated-rows"]);
         let coarse = || column("coarse", (0..1000).map(|k| f64::from(k % 7)).collect());
         let tied = verdict_on(coarse(), smooth(), 0.5);
+        // All of a side is few whole numbers: they may be codes of categories.
+        assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Fair));
+        let rounded = column("rounded", (0..1000).map(|k| f64::from(k % 7) / 4.0).collect());
+        let tied = verdict_on(rounded, smooth(), 0.5);
         assert_eq!((codes(&tied), tied.reliability), (vec!["ties"], Reliability::Good));
         // Seven values have at most ln 7 = 1.95 nats, whether they are categories or numbers.
         assert_eq!(codes(&verdict_on(coarse(), smooth(), 2.1)), ["above-entropy", "ties"]);
