@@ -384,7 +384,7 @@ pub struct Estimation {
     /// Folds of cross-fitting
     #[arg(long, default_value_t = 5)]
     pub folds: usize,
-    /// Permutations of the test of independence
+    /// Permutations of the test of independence; more are made where p-values are adjusted for many tests
     #[arg(long, default_value_t = 999)]
     pub permutations: usize,
     /// The seed of folds, networks and permutations
@@ -578,9 +578,12 @@ pub struct Apply {
 pub struct Matrix {
     /// The table; - is standard input
     pub file: PathBuf,
-    /// The columns to compare with each other [default: all]
+    /// The columns to compare: with each other, or with those of --rows [default: all]
     #[arg(long, value_name = "COLUMNS")]
     pub columns: Option<String>,
+    /// Compare only these columns with those of --columns
+    #[arg(long, value_name = "COLUMNS", conflicts_with_all = ["groups", "y"])]
+    pub rows: Option<String>,
     /// A group of columns to compare as one, NAME=COLUMNS; give at least two
     #[arg(long = "group", value_name = "NAME=COLUMNS", conflicts_with = "columns")]
     pub groups: Vec<String>,

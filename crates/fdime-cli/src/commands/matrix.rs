@@ -5,7 +5,8 @@ use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, Outputs, check_extension, spreadsheet_text};
-use crate::report::{heat_map, shortened};
+use crate::report::heat_map::HeatMap;
+use crate::report::shortened;
 use crate::saved::Saved;
 use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame};
 use fdime::estimate::{
@@ -25,8 +26,11 @@ use std::time::Instant;
 pub struct Results {
     /// The estimate of each pair.
     results: Vec<PairEstimate>,
-    /// The names of the columns or groups that were compared.
+    /// The names of the columns or groups that were compared: with each other, or with `rows`.
     names: Vec<String>,
+    /// The names of the rows of a matrix whose rows are not its columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<Vec<String>>,
     /// Everything that determines the estimates, except the data.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     plan: EstimatePlan,
@@ -52,9 +56,14 @@ pub fn run(args: &Matrix) -> Outcome {
     for text in &frame.notes {
         note(&format!("note: {}", text.render(&FLAGS)));
     }
+    let sides = Sides::new(args, &chosen);
     let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
-    let pairs = pairs(args, &names)?;
+    let pairs = match &sides {
+        Some(sides) => sides.pairs()?,
+        None => pairs(args, &names)?,
+    };
+    let plan = plan.for_tests(pairs.len());
     plan.check(frame.rows)?;
 
     let heading = MatrixHeading {
@@ -71,7 +80,12 @@ pub fn run(args: &Matrix) -> Outcome {
     let seconds = start.elapsed().as_secs_f64();
     PairEstimate::adjust(&mut found);
     let version = env!("CARGO_PKG_VERSION").into();
-    let results = Results { results: found, names, plan, seconds, version };
+    let named = |places: Vec<usize>| places.into_iter().map(|place| names[place].clone()).collect();
+    let (rows, names) = match sides {
+        Some(Sides { rows, columns }) => (Some(named(rows)), named(columns)),
+        None => (None, names),
+    };
+    let results = Results { results: found, names, rows, plan, seconds, version };
     let mut outputs = Outputs::default();
     outputs.write(Some(&args.output), |path| results.write_table(path));
     outputs.write_text(args.svg.as_ref(), || results.figure());
@@ -85,17 +99,51 @@ pub fn run(args: &Matrix) -> Outcome {
     })
 }
 
+/// The columns that are the rows and the columns of the matrix, by their positions.
+struct Sides {
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+}
+
+impl Sides {
+    /// Returns the sides if `--rows` asks for them; `chosen` are the positions of the selectors'
+    /// columns.
+    fn new(args: &Matrix, chosen: &[Vec<usize>]) -> Option<Self> {
+        let ([columns, rows], Some(_)) = (chosen, &args.rows) else { return None };
+        Some(Sides { rows: rows.clone(), columns: columns.clone() })
+    }
+
+    /// Returns the pairs of a row and a column, each once.
+    fn pairs(&self) -> Result<Vec<(usize, usize)>, Failure> {
+        check_number(self.rows.len() as u64 * self.columns.len() as u64)?;
+        let mut seen = HashSet::new();
+        let pairs = self.rows.iter().flat_map(|&i| self.columns.iter().map(move |&j| (i, j)));
+        let pairs: Vec<_> =
+            pairs.filter(|&(i, j)| i != j && seen.insert((i.min(j), i.max(j)))).collect();
+        if pairs.is_empty() {
+            let message = "--rows and --columns choose no two different columns that vary";
+            return Err(Failure::Usage(message.into()));
+        }
+        Ok(pairs)
+    }
+}
+
+/// Checks that there are not too many pairs.
+fn check_number(pairs: u64) -> Outcome {
+    if pairs > MAX_PAIRS {
+        return Err(Failure::Usage(format!(
+            "there are {pairs} pairs, more than {MAX_PAIRS}; choose columns with --columns and --rows, \
+             or one to compare the others with by --y"
+        )));
+    }
+    Ok(())
+}
+
 /// Returns the pairs to estimate: all, or those with the target.
 fn pairs(args: &Matrix, names: &[String]) -> Result<Vec<(usize, usize)>, Failure> {
     let count = names.len();
     let Some(target) = &args.y else {
-        let pairs = count as u64 * (count as u64 - 1) / 2;
-        if pairs > MAX_PAIRS {
-            return Err(Failure::Usage(format!(
-                "{count} columns are {pairs} pairs, more than {MAX_PAIRS}; choose columns with \
-                 --columns, or one to compare the others with by --y"
-            )));
-        }
+        check_number(count as u64 * (count as u64 - 1) / 2)?;
         return Ok((0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect());
     };
     let Some(y) = names.iter().position(|name| name == target) else {
@@ -109,17 +157,19 @@ fn pairs(args: &Matrix, names: &[String]) -> Result<Vec<(usize, usize)>, Failure
 impl Results {
     /// Returns the heat map.
     pub fn figure(&self) -> String {
-        let Results { results, names, .. } = self;
-        let mut cells = vec![None; names.len() * names.len()];
-        let places: HashMap<&str, usize> =
-            names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
-        for pair in results {
-            if let (Some(x), Some(y)) = (places.get(&*pair.x), places.get(&*pair.y)) {
-                cells[x * names.len() + y] = pair.mi_nats;
-                cells[y * names.len() + x] = pair.mi_nats;
-            }
-        }
-        heat_map::render(names, &cells, "Mutual information (nats)")
+        let columns = &self.names;
+        let rows = self.rows.as_ref().unwrap_or(columns);
+        let found: HashMap<(&str, &str), f64> = self
+            .results
+            .iter()
+            .filter_map(|pair| Some(((&*pair.x, &*pair.y), pair.mi_nats?)))
+            .flat_map(|((x, y), mi)| [((x, y), mi), ((y, x), mi)])
+            .collect();
+        let cells: Vec<Option<f64>> = rows
+            .iter()
+            .flat_map(|row| columns.iter().map(|column| found.get(&(&**row, &**column)).copied()))
+            .collect();
+        HeatMap { rows, columns, cells: &cells, axes: None }.to_svg("Mutual information (nats)")
     }
 
     /// Writes the pairs to a .csv file, or everything to a .json file.
@@ -194,6 +244,10 @@ fn name_and_selector(group: &str) -> Result<(&str, &str), Failure> {
 
 /// Returns the selectors of the columns to read.
 fn selectors(args: &Matrix, parameter: Parameter) -> Result<Vec<(&str, Parameter)>, Failure> {
+    if let Some(rows) = &args.rows {
+        let columns = args.columns.as_deref().unwrap_or("*");
+        return Ok(vec![(columns, parameter), (rows, Parameter::Rows)]);
+    }
     let groups = args.groups.iter().map(|group| Ok((name_and_selector(group)?.1, parameter)));
     // The target need not be among the columns that are ranked.
     let target = args.y.as_deref().filter(|_| args.columns.is_some());

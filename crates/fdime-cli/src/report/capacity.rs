@@ -1,7 +1,7 @@
 //! The figure of a capacity: the best input distribution, what each level contributes, and which
 //! levels can be told apart.
 
-use super::heat_map;
+use super::heat_map::HeatMap;
 use crate::commands::amount;
 use crate::plot::marks::{Bars, Dot, Points, Rule};
 use crate::plot::{Axis, COLUMNS, Dash, Figure, Ink, Key, Margins, Panel, Stroke, place_labels};
@@ -101,8 +101,9 @@ fn discriminability(capacity: &CapacityRecord) -> Panel {
     let (width, height) = PANEL;
     let top = Margins::default().top;
     // Squares, with room for names on the left and below, and for the colours on the right.
-    let area = 0.62 * height;
-    let mut panel = heat_map::panel("Bits about a choice between two", &names, &cells, 1.0, area);
+    let cell = 0.62 * height / levels as f64;
+    let map = HeatMap::square(&names, &cells);
+    let mut panel = map.panel("Bits about a choice between two", 1.0, cell);
     let Margins { left, right, .. } = panel.margins;
     let side = (width - left - right).min(height - top - left);
     panel.margins = Margins { left, right: width - left - side, top, bottom: height - top - side };

@@ -6,76 +6,82 @@ use crate::plot::{Axis, COLUMNS, Figure, Margins, Panel, place_labels};
 /// The smallest cell that a value of two decimals fits into.
 const MIN_LABELLED_CELL: f64 = 34.0;
 
+/// The smallest height of a map, which that of the colours beside it needs.
+const MIN_HEIGHT: f64 = 66.0;
+
 /// The space of the name of an axis.
 const AXIS_NAME: f64 = 20.0;
 
-/// Returns the map as an SVG file. `cells[i * n + j]` is the value of names i and j, or `None`.
-pub fn render(names: &[String], cells: &[Option<f64>], title: &str) -> String {
-    draw(names, cells, title, None)
+/// A matrix of values.
+pub struct HeatMap<'a> {
+    pub rows: &'a [String],
+    pub columns: &'a [String],
+    /// The values row by row; `None` is drawn in grey.
+    pub cells: &'a [Option<f64>],
+    /// The names of the horizontal and the vertical axis, for values from a row to a column.
+    pub axes: Option<[&'a str; 2]>,
 }
 
-/// As [`render`], for values from name i to name j.
-pub fn render_directed(names: &[String], cells: &[Option<f64>], title: &str) -> String {
-    draw(names, cells, title, Some(["to", "from"]))
-}
-
-/// Returns the map with these names of its axes.
-fn draw(names: &[String], cells: &[Option<f64>], title: &str, axes: Option<[&str; 2]>) -> String {
-    let n = names.len() as f64;
-    let max = cells.iter().flatten().copied().fold(0.0, f64::max).max(1e-6);
-    let side = n * (640.0 / n).clamp(8.0, 44.0);
-    let panel = panel_with_axes("", names, cells, (max, side), axes);
-    let Margins { left, right, bottom, .. } = panel.margins;
-    Figure {
-        title: title.to_string(),
-        legend: Vec::new(),
-        panel_size: (left + side + right, side + bottom),
-        columns: COLUMNS,
-        panels: vec![panel],
+impl<'a> HeatMap<'a> {
+    /// Returns the map of values between any two of these names.
+    pub fn square(names: &'a [String], cells: &'a [Option<f64>]) -> Self {
+        HeatMap { rows: names, columns: names, cells, axes: None }
     }
-    .to_svg()
-}
 
-/// Returns the map as a panel whose cells fill a square with this side; `max` is the value of the
-/// full colour. Margins have room for names and colours.
-pub fn panel(title: &str, names: &[String], cells: &[Option<f64>], max: f64, side: f64) -> Panel {
-    panel_with_axes(title, names, cells, (max, side), None)
-}
+    /// Returns the map as an SVG file.
+    pub fn to_svg(&self, title: &str) -> String {
+        let max = self.cells.iter().flatten().copied().fold(0.0, f64::max).max(1e-6);
+        let cell = (640.0 / self.rows.len().max(self.columns.len()) as f64).clamp(8.0, 44.0);
+        let panel = self.panel("", max, cell);
+        let Margins { left, right, bottom, .. } = panel.margins;
+        let width = cell * self.columns.len() as f64;
+        // The colours need some height, too.
+        let height = (cell * self.rows.len() as f64).max(MIN_HEIGHT);
+        Figure {
+            title: title.to_string(),
+            legend: Vec::new(),
+            panel_size: (left + width + right, height + bottom),
+            columns: COLUMNS,
+            panels: vec![panel],
+        }
+        .to_svg()
+    }
 
-fn panel_with_axes(
-    title: &str,
-    names: &[String],
-    cells: &[Option<f64>],
-    (max, side): (f64, f64),
-    axes: Option<[&str; 2]>,
-) -> Panel {
-    let n = names.len();
-    let labels = place_labels(names.iter().map(String::as_str), side, 18);
-    let hints = cells.iter().enumerate().map(|(index, value)| {
-        let value = value.map_or("none".to_string(), |value| format!("{value:.3}"));
-        let between = if axes.is_some() { " →" } else { "," };
-        format!("{}{between} {}: {value}", names[index / n], names[index % n])
-    });
+    /// Returns the map as a panel for cells of this size; `max` is the value of the full colour.
+    /// Margins have room for names and colours.
+    pub fn panel(&self, title: &str, max: f64, cell: f64) -> Panel {
+        let HeatMap { rows, columns, cells, axes } = self;
+        let labels = |names: &[String]| {
+            place_labels(names.iter().map(String::as_str), cell * names.len() as f64, 18)
+        };
+        let hints = cells.iter().enumerate().map(|(index, value)| {
+            let value = value.map_or("none".to_string(), |value| format!("{value:.3}"));
+            let between = if axes.is_some() { " →" } else { "," };
+            let (row, column) = (&rows[index / columns.len()], &columns[index % columns.len()]);
+            format!("{row}{between} {column}: {value}")
+        });
 
-    let [x_name, y_name] = axes.unwrap_or_default();
-    let x = Axis::categories(x_name, labels.clone());
-    let margin = 10.0 + x.label_width() + axes.map_or(0.0, |_| AXIS_NAME);
-    let y = Axis::categories(y_name, labels.into_iter().rev().collect());
-    let mut panel = Panel::new(title, x, y);
-    panel.vertical_labels = true;
-    panel.margins = Margins { left: margin, right: 76.0, top: 0.0, bottom: margin };
-    panel.add(
-        None,
-        Cells {
-            columns: n,
-            values: cells.to_vec(),
-            hints: hints.collect(),
-            max,
-            labelled: side / n as f64 >= MIN_LABELLED_CELL,
-        },
-    );
-    panel.add(None, ColourBar { max });
-    panel
+        let [x_name, y_name] = axes.unwrap_or_default();
+        let x = Axis::categories(x_name, labels(columns));
+        let y = Axis::categories(y_name, labels(rows).into_iter().rev().collect());
+        let margin = |axis: &Axis| 10.0 + axis.label_width() + axes.map_or(0.0, |_| AXIS_NAME);
+        let (left, bottom) = (margin(&y), margin(&x));
+        let mut panel = Panel::new(title, x, y);
+        panel.vertical_labels = true;
+        panel.margins = Margins { left, right: 76.0, top: 0.0, bottom };
+        panel.add(
+            None,
+            Cells {
+                columns: columns.len(),
+                values: cells.to_vec(),
+                hints: hints.collect(),
+                max,
+                labelled: cell >= MIN_LABELLED_CELL,
+            },
+        );
+        panel.add(None, ColourBar { max });
+        panel
+    }
 }
 
 #[cfg(test)]
@@ -85,16 +91,28 @@ mod tests {
     #[test]
     fn names_are_escaped_and_cells_without_a_value_are_marked() {
         let names = ["<a>".to_string(), "b".to_string()];
-        let svg = render(&names, &[None, Some(0.5), Some(0.5), None], "MI & more");
+        let cells = [None, Some(0.5), Some(0.5), None];
+        let svg = HeatMap::square(&names, &cells).to_svg("MI & more");
         assert!(svg.contains("&lt;a&gt;") && !svg.contains("<a>"));
         assert!(svg.contains("MI &amp; more") && svg.contains("0.50"));
         assert_eq!(svg.matches("class=\"none\"").count(), 2);
     }
 
     #[test]
+    fn rows_and_columns_may_differ() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| n.to_string()).collect() };
+        let (rows, columns) = (names(&["r"]), names(&["a", "b", "c"]));
+        let cells = [Some(0.1), None, Some(0.3)];
+        let svg = HeatMap { rows: &rows, columns: &columns, cells: &cells, axes: None }.to_svg("MI");
+        for hint in ["r, a: 0.100", "r, b: none", "r, c: 0.300"] {
+            assert!(svg.contains(hint), "{svg}");
+        }
+    }
+
+    #[test]
     fn many_names_are_thinned_out() {
         let names: Vec<String> = (0..200).map(|k| format!("column_{k}")).collect();
-        let svg = render(&names, &vec![Some(1.0); 200 * 200], "MI");
+        let svg = HeatMap::square(&names, &vec![Some(1.0); 200 * 200]).to_svg("MI");
         assert!(svg.matches("<text").count() < 2 * 110 + 10);
     }
 }

@@ -4,7 +4,7 @@ use super::chained::ChainChoice;
 use super::contingency::Contingency;
 use super::crossfit::Table;
 use super::folds::RowOrder;
-use super::independence::IndependenceTest;
+use super::independence::{FIRST_PERMUTATIONS, IndependenceTest, MANY_AS_LARGE};
 use super::levels::{Levels, is_category};
 use super::method::Method;
 use super::plan::EstimatePlan;
@@ -51,9 +51,15 @@ pub(super) fn estimate_from_counts(
 ) -> Result<Estimate> {
     progress.begin(plan.permutations as u64);
     let observed = counts.observed();
-    let null = counts.null(plan.order, plan.permutations, plan.seed, progress)?;
-    let at_least = null.iter().filter(|value| **value >= observed * (1.0 - ROUNDING)).count();
-    let p_value = (at_least + 1) as f64 / (null.len() + 1) as f64;
+    let as_large = |null: &[f64]| {
+        null.iter().filter(|value| **value >= observed * (1.0 - ROUNDING)).count()
+    };
+    let permuted = |m: usize| counts.null(plan.order, m, plan.seed, progress);
+    let mut null = permuted(plan.permutations.min(FIRST_PERMUTATIONS))?;
+    if plan.permutations > FIRST_PERMUTATIONS && as_large(&null) < MANY_AS_LARGE {
+        null = permuted(plan.permutations)?;
+    }
+    let p_value = (as_large(&null) + 1) as f64 / (null.len() + 1) as f64;
     let mut pointwise = counts.pointwise();
     let error = |order| standard_error(&pointwise, &[], order);
     let inflation = (error(plan.order) / error(RowOrder::Exchangeable)).powi(2).max(1.0);

@@ -17,6 +17,14 @@ use std::{fmt, str::FromStr};
 /// The maximum number of training steps of a recipe.
 const MAX_STEPS: usize = 100_000_000;
 
+/// The permutations for each of many tests. The smallest p-value of one of them, adjusted for their
+/// number, is then .025.
+const PERMUTATIONS_PER_TEST: usize = 40;
+
+/// The maximum number of permutations of a test, and of each of many tests.
+pub(super) const MAX_PERMUTATIONS: usize = 100_000;
+const MAX_PERMUTATIONS_OF_MANY: usize = 20_000;
+
 /// The amount of work for an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -72,7 +80,8 @@ pub struct EstimatePlan {
     pub folds: usize,
     /// Whether rows are exchangeable or a series.
     pub order: RowOrder,
-    /// The number of permutations (or shifts, for a series) of the test of independence.
+    /// The number of permutations (or shifts, for a series) of the test of independence. If it is
+    /// larger than 999, the test ends after 999 if the p-value is then above 1%.
     pub permutations: usize,
     /// The seed of folds, parameters and permutations.
     pub seed: u64,
@@ -108,6 +117,19 @@ impl EstimatePlan {
         plan
     }
 
+    /// Returns the plan with enough permutations for this many estimates whose p-values are adjusted
+    /// for their number: 40 for each, but at most 20,000. With the usual 999, no p-value is below
+    /// .001, and none of a hundred is significant after adjustment.
+    pub fn for_tests(&self, tests: usize) -> Self {
+        self.with_permutations_for(tests, MAX_PERMUTATIONS_OF_MANY)
+    }
+
+    /// As [`for_tests`](Self::for_tests), with at most `max` permutations.
+    pub(super) fn with_permutations_for(&self, tests: usize, max: usize) -> Self {
+        let needed = tests.saturating_mul(PERMUTATIONS_PER_TEST).min(max);
+        EstimatePlan { permutations: self.permutations.max(needed), ..self.clone() }
+    }
+
     /// Checks that the plan can be run on `rows` rows.
     ///
     /// # Errors
@@ -123,7 +145,7 @@ impl EstimatePlan {
             let expected = format!("{rows} rows are too few for it; at least 4 rows for each fold");
             return Err(invalid(Parameter::Folds, self.folds, expected));
         }
-        if !(19..=100_000).contains(&self.permutations) {
+        if !(19..=MAX_PERMUTATIONS).contains(&self.permutations) {
             return Err(invalid(
                 Parameter::Permutations,
                 self.permutations,

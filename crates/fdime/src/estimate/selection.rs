@@ -7,7 +7,7 @@
 
 use super::conditional::estimate_given;
 use super::method::Method;
-use super::plan::EstimatePlan;
+use super::plan::{EstimatePlan, MAX_PERMUTATIONS};
 use super::progress::{OnlyChecks, Progress, advance, check};
 use super::regression::predict;
 use super::screening::Coarse;
@@ -33,13 +33,6 @@ const PAIR_FINALISTS: usize = 2;
 /// The maximum number of features that are tried in pairs: 2415 pairs, whose adjusted p-value can
 /// still be significant with [`MAX_PERMUTATIONS`].
 const MAX_PAIRED_FEATURES: usize = 70;
-
-/// The permutations for each candidate. The smallest p-value of a test, adjusted for the
-/// candidates, is then half of [`SELECTION_LEVEL`].
-const PERMUTATIONS_PER_CANDIDATE: usize = 40;
-
-/// The maximum number of permutations of a plan.
-const MAX_PERMUTATIONS: usize = 100_000;
 
 /// The units of progress of one chosen feature.
 const UNITS: u64 = 100;
@@ -564,9 +557,7 @@ impl Search<'_> {
                 open.push(term.clone());
             }
         }
-        let mut plan = self.plan.estimate.clone();
-        let needed = (PERMUTATIONS_PER_CANDIDATE * candidates).min(MAX_PERMUTATIONS);
-        plan.permutations = plan.permutations.max(needed);
+        let plan = self.plan.estimate.with_permutations_for(candidates, MAX_PERMUTATIONS);
         // How many estimates a step needs is not known, so each batch is half of what is left of it.
         let share = self.units_left / 2 / open.len().max(1) as u64;
         self.units_left -= share * open.len() as u64;

@@ -75,7 +75,11 @@ fn add_bias_relu(rows: &mut [f32], bias: &[f32]) {
     }
 }
 
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn add_bias_smooth(rows: &mut [f32], bias: &[f32], activation: Activation) {
     for row in rows.chunks_exact_mut(bias.len()) {
         for (z, b) in row.iter_mut().zip(bias) {
@@ -111,7 +115,11 @@ fn backward_relu(gradient: &mut [f32], outputs: &[f32], sums: &mut [f32]) {
     backward_by_columns(gradient, outputs, sums, Activation::Relu);
 }
 
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn backward_smooth(
     gradient: &mut [f32],
     outputs: &[f32],

@@ -74,7 +74,11 @@ impl Dropout {
 }
 
 /// Turns random bytes into decisions, 1 to keep and 0 to drop, and applies them.
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn drop_out(activations: &mut [f32], kept: &mut [u8], threshold: u8, scale: f32) {
     for (activation, kept) in activations.iter_mut().zip(kept) {
         *kept = u8::from(*kept >= threshold);
@@ -301,7 +305,11 @@ fn write_input_gradient(below: &mut [f32], above: Matrix, transposed: Matrix) {
 
 /// Computes the gradient before dropout, and the activations before dropout where they were kept
 /// (dropped ones have no gradient).
-#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+fma",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
 fn undo_dropout(gradient: &mut [f32], activations: &mut [f32], kept: &[u8], scale: f32) {
     for ((g, a), kept) in gradient.iter_mut().zip(activations).zip(kept) {
         *g *= scale * f32::from(*kept);
