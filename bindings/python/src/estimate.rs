@@ -65,6 +65,7 @@ pub struct PlanOptions {
     seed: u64,
     chain: Option<String>,
     blocks: (bool, Option<usize>),
+    tests: usize,
 }
 
 /// Returns the plan for an estimator and an effort as JSON. A series without a gap gets one from the
@@ -82,7 +83,7 @@ pub fn estimate_plan(options: PlanOptions) -> PyResult<String> {
         if let (true, gap) = options.blocks {
             plan.order = gap.map_or(RowOrder::AutomaticSeries, |gap| RowOrder::Series { gap });
         }
-        Ok(plan)
+        Ok(plan.for_tests(options.tests))
     })?;
     to_json(&plan)
 }
@@ -260,7 +261,7 @@ impl Model {
         self.model.trained_mi_nats()
     }
 
-    /// Returns the log ratio of each row. The columns are those of `names`.
+    /// Returns the log ratio of each row, and remarks on the rows. The columns are those of `names`.
     fn log_ratios<'py>(
         &self,
         py: Python<'py>,
@@ -268,16 +269,19 @@ impl Model {
         y: &Bound<'py, Table>,
         missing: &str,
         threads: usize,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<String>)> {
         let frame = side_by_side(&x.get().frame, &y.get().frame, X_AND_Y)?;
         let missing = missing_rows(missing)?;
-        let ratios = run_in_background(py, None, |_| {
+        let (ratios, notes) = run_in_background(py, None, |_| {
             let (x, y) = (names_and_kinds(self.model.x()), names_and_kinds(self.model.y()));
             let table = scoring_pairs(frame, &x, &y, missing, "x and y")?;
             let ratios = self.model.log_ratios(&table.x, &table.y, thread_count(threads));
-            Ok(at_input_rows(&ratios, &table.kept, table.input_rows))
+            let notes = self.model.unknown_categories(&table.x, &table.y);
+            let notes: Vec<String> =
+                notes.iter().map(|note| note.render(&KeywordArguments)).collect();
+            Ok((at_input_rows(&ratios, &table.kept, table.input_rows), notes))
         })?;
-        Ok(PyArray1::from_vec(py, ratios))
+        Ok((PyArray1::from_vec(py, ratios), notes))
     }
 
     /// Writes a file, which `fdime apply` of the command line also reads.

@@ -5,11 +5,20 @@ use crate::estimate::{ReadingOptions, X_AND_Y, pair_table};
 use crate::failure::{call_library, parse_json, to_json};
 use crate::table::Table;
 use fdime::Error;
-use fdime::data::PairTable;
-use fdime::estimate::{self as library, EstimatePlan, SelectionPlan};
+use fdime::data::{Column, PairTable};
+use fdime::estimate::{self as library, EstimatePlan, Selection, SelectionPlan};
 use pyo3::prelude::*;
+use serde::Serialize;
 
-/// Chooses `k` columns of x by a criterion. Returns the selection as JSON.
+/// A selection, and the number of rows that it was made from.
+#[derive(Serialize)]
+struct Selected {
+    #[serde(flatten)]
+    selection: Selection,
+    rows: usize,
+}
+
+/// Chooses `k` columns of x by a criterion. Returns the selection and the number of rows as JSON.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "two tables, the settings and the callback")]
 pub fn select_features(
@@ -35,5 +44,5 @@ pub fn select_features(
         [y] => library::select_features(&x, y, &plan, threads, progress),
         _ => Err(Error::Columns { problem: "y has several columns; give one target".into() }),
     })?;
-    to_json(&selection)
+    to_json(&Selected { selection, rows: y.first().map_or(0, Column::len) })
 }

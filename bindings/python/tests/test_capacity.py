@@ -104,7 +104,7 @@ INVALID = [
     ),
     (
         lambda: fdime.channel_capacity(LEVELS, OUTPUT, estimator="ksg"),
-        "estimator='ksg' does not go with a capacity: it needs numbers",
+        "estimator='ksg' cannot be used with a capacity: it needs numbers",
     ),
     (
         lambda: fdime.channel_capacity(LEVELS, OUTPUT, plan=fdime.estimate_plan(chain=2)),

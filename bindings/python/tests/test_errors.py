@@ -289,7 +289,7 @@ INVALID = [
     (
         lambda: fdime.Scenario("gaussian", level="df=3"),
         ValueError,
-        "levels='df=3' does not go with scenario",
+        "levels='df=3' cannot be used with scenario",
     ),
     (
         lambda: fdime.Scenario("gaussian", dim=0),
@@ -317,7 +317,7 @@ INVALID = [
     (
         lambda: fdime.staircase("kl-dime", pairing="shift", critic="joint"),
         ValueError,
-        "pairing='shift' does not go with critic joint",
+        "pairing='shift' cannot be used with critic joint",
     ),
     (
         lambda: fdime.staircase("kl-dime", dim=3, chain=4),

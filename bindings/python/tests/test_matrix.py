@@ -170,7 +170,7 @@ def test_columns_and_constant_as_on_the_command_line(table, expected):
         fdime.mutual_information_matrix(
             table, groups={"left": ["a"], "right": ["e"]}, constant="drop"
         )
-    with pytest.raises(ValueError, match="columns does not go with groups"):
+    with pytest.raises(ValueError, match="columns cannot be used with groups"):
         fdime.mutual_information_matrix(table, columns="a", groups=groups)
 
 

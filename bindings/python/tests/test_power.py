@@ -53,7 +53,7 @@ def test_a_figure_is_drawn():
         ({"mi": 0.1, "rows": 5}, "rows=5: at least 20 rows"),
         ({"mi": 0.1, "pairs": 3, "dim": 2}, "the columns that share information are 3[+]3"),
         ({"mi": 0.1, "scenario": "gausian"}, "did you mean 'gaussian'"),
-        ({"mi": 0.1, "estimator": "ksg"}, "does not go with a study of power"),
+        ({"mi": 0.1, "estimator": "ksg"}, "cannot be used with a study of power"),
         ({"mi": "much"}, "much"),
     ],
 )

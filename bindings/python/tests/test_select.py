@@ -61,7 +61,7 @@ def test_forward_finds_a_pair(exclusive_or):
         ({"k": 0}, "k=0: between 1 and 6, the number of features"),
         ({"k": 7}, "k=7: between 1 and 6, the number of features"),
         ({"criterion": "gain"}, "criterion='gain': write forward, cmim, jmi or mrmr"),
-        ({"estimator": "ksg"}, "estimator='ksg' does not go with a selection of features"),
+        ({"estimator": "ksg"}, "estimator='ksg' cannot be used with a selection of features"),
     ],
 )
 def test_impossible_selections_are_refused(sums, arguments, message):

@@ -100,7 +100,7 @@ def test_a_journal_continues_after_a_kill(series, network, tmp_path, monkeypatch
         ({"lags": "1..5"}, r"lags='1..5': give whole numbers"),
         ({"lags": [0, 1]}, r"lags=0: a lag is at least 1"),
         ({"lags": [400]}, r"lags=400: the series has 600 rows"),
-        ({"estimator": "ksg"}, "does not go with transfer entropy"),
+        ({"estimator": "ksg"}, "cannot be used with transfer entropy"),
         ({"time": np.ones(600)}, "same time"),
         ({"group": np.ones((600, 2))}, "group has 2 columns"),
     ],

@@ -59,9 +59,10 @@ pub enum Command {
         fdime matrix data.parquet --columns 'gene_*' -o mi.json --estimator copula\n  \
         fdime matrix data.csv --group 'left=l_*' --group 'right=r_*' -o mi.csv\n  \
         fdime matrix data.csv --y target -o ranking.csv\n  \
+        fdime matrix data.parquet --rows 'tf_*' --columns 'gene_*' -o mi.csv\n  \
         fdime matrix data.csv -o mi.csv --resume")]
     Matrix(Box<Matrix>),
-    /// Choose the columns that tell most about a target, without those that repeat others
+    /// Choose the columns that are most informative about a target, without redundant ones
     #[command(after_help = "Examples:\n  \
         fdime select data.csv --y target -k 10\n  \
         fdime select data.csv --y price --criterion jmi -o chosen.csv --svg chosen.svg\n  \
@@ -410,7 +411,7 @@ pub struct Chaining {
     pub chain: Option<ChainChoice>,
 }
 
-/// How tables are written that are text.
+/// The notation of text tables.
 #[derive(Args)]
 pub struct Notation {
     /// Words that mean a missing value, besides NA, null, #N/A and the like
@@ -460,8 +461,7 @@ pub struct Reading {
     /// What to do with rows that have missing values
     #[arg(long, value_name = "ACTION", default_value = "drop", value_parser = values::missing(), help_heading = "Reading")]
     pub missing: MissingRows,
-    /// What to do with columns that were named and whose values are all equal; others are always
-    /// left out
+    /// What to do with constant columns that were named; others are always left out
     #[arg(long, value_name = "ACTION", default_value = "error", value_parser = values::constant(), help_heading = "Reading")]
     pub constant: ConstantColumns,
     /// Use this many rows, drawn at random
@@ -581,7 +581,7 @@ pub struct Matrix {
     /// The columns to compare: with each other, or with those of --rows [default: all]
     #[arg(long, value_name = "COLUMNS")]
     pub columns: Option<String>,
-    /// Compare only these columns with those of --columns
+    /// Compare the columns only with these: the rows of the matrix
     #[arg(long, value_name = "COLUMNS", conflicts_with_all = ["groups", "y"])]
     pub rows: Option<String>,
     /// A group of columns to compare as one, NAME=COLUMNS; give at least two
@@ -594,7 +594,7 @@ pub struct Matrix {
     #[arg(short, long)]
     pub output: PathBuf,
     /// Write a heat map to this file
-    #[arg(long, value_name = "FILE", conflicts_with = "y")]
+    #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Continue an unfinished run
     #[arg(long)]
@@ -617,13 +617,14 @@ pub struct Matrix {
 pub struct Select {
     /// The table; - is standard input
     pub file: PathBuf,
-    /// The column to know
+    /// The target column
     #[arg(long, value_name = "COLUMN")]
     pub y: String,
     /// The columns to choose from [default: all but y]
     #[arg(long, value_name = "COLUMNS")]
     pub x: Option<String>,
-    /// The most columns to choose [default: 10]; fewer are chosen if no other adds significantly
+    /// The maximum number of columns [default: 10]; the choice ends earlier if no other column adds
+    /// significantly
     #[arg(short, value_name = "K")]
     pub k: Option<usize>,
     /// What decides which column is next, with s for those chosen before: forward, I(f; y | all s);
@@ -657,7 +658,7 @@ pub struct Lag {
     /// Series x; each column is compared with each of y
     #[arg(long, value_name = "COLUMNS")]
     pub x: String,
-    /// Series y, read LAG rows after x
+    /// Series y, taken LAG rows after x
     #[arg(long, value_name = "COLUMNS")]
     pub y: String,
     /// The lags: a range, or a list such as 0,1,7; positive if y is later than x
@@ -694,17 +695,16 @@ pub struct Lag {
 pub struct Transfer {
     /// The table, with a row for each step in time; - is standard input
     pub file: PathBuf,
-    /// The series whose past may tell about those of --to; the opposite directions are also
-    /// estimated
+    /// The source series; the opposite directions are also estimated
     #[arg(long, value_name = "COLUMNS", requires = "to")]
     pub from: Option<String>,
-    /// The target: the series whose next value may depend on those of --from
+    /// The target series, whose next value may depend on the past of the source
     #[arg(long, value_name = "COLUMNS", requires = "from")]
     pub to: Option<String>,
     /// A network: all directions between these columns [default: all, without --from and --to]
     #[arg(long, value_name = "COLUMNS", conflicts_with_all = ["from", "to"])]
     pub columns: Option<String>,
-    /// How many past values of the target are held fixed [default: as many as predict it]
+    /// How many past values of the target are held fixed [default: chosen by cross-validation]
     #[arg(long, value_name = "N")]
     pub history: Option<usize>,
     /// The steps by which the source is earlier: a range such as 1..5, or a list

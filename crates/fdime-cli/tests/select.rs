@@ -67,7 +67,7 @@ fn impossible_selections_are_refused_in_the_words_of_the_command_line() {
         ("--y y --x a", "there is one feature; a selection needs at least two"),
         ("--y n*", "--y n*: these are 2 columns; name one"),
         ("--y z", "'z'"),
-        ("--y y --estimator ksg", "--estimator ksg does not go with a selection of features"),
+        ("--y y --estimator ksg", "--estimator ksg cannot be used with a selection of features"),
         ("--y y -o chosen.txt", "--output chosen.txt: the name must end in .csv or .json"),
     ] {
         let message = refusal(&format!("select {table} {arguments}"));

@@ -98,7 +98,10 @@ fn bad_requests_are_refused_with_advice() {
     refused("--from x --to y --lags 500", "--lags 500: the series has 800 rows; at most 399");
     refused("--from x --to y --group trial --lags 150", "recording '0' has 200 rows");
     refused("--from x --to y --group trial,z", "--group trial,z: choose one column");
-    refused("--from x --to y --estimator ksg", "--estimator ksg does not go with transfer entropy");
+    refused(
+        "--from x --to y --estimator ksg",
+        "--estimator ksg cannot be used with transfer entropy",
+    );
     refused("--from x --to y --sample-rows 50", "--sample-rows: rows of a series");
     refused("--from x --to y --resume", "--output");
     refused("--from x --to y --graphml graph.txt", "must end in .graphml or .xml");

@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// The middle level of three is the mixture of the others, which need it not.
+    /// The middle level of three is the mixture of the others, so it is not needed.
     #[test]
     fn a_level_between_others_is_not_used() {
         let found = exact(&[&[0.9, 0.1], &[0.5, 0.5], &[0.1, 0.9]]).optimum(TOLERANCE);

@@ -135,7 +135,7 @@ impl Error {
                 .then(expected.clone()),
             Error::Incompatible { parameter, value, other, reason } => Message::new()
                 .setting(parameter.set_through(), value)
-                .text(" does not go with ")
+                .text(" cannot be used with ")
                 .then(other.clone())
                 .text(": ")
                 .then(reason.clone()),
@@ -145,11 +145,13 @@ impl Error {
             Error::Plan { problem } | Error::Columns { problem } => problem.as_str().into(),
             Error::Device { reason } => Message::from("cuda: ").then(reason.clone()),
             Error::Interrupted => "interrupted".into(),
-            Error::Diverged { estimator } => format!(
-                "{estimator} diverged: its objective or its estimate is no longer finite; try \
-                 gan-dime"
-            )
-            .into(),
+            Error::Diverged { estimator } => {
+                let other = if estimator.starts_with("gan-dime") { "copula" } else { "gan-dime" };
+                Message::from(format!(
+                    "{estimator} diverged: its objective or its estimate is no longer finite; try "
+                ))
+                .setting(Parameter::Estimator, other)
+            }
             Error::Read { file, source } => match source.kind() {
                 io::ErrorKind::NotFound => format!("{file}: there is no such file").into(),
                 io::ErrorKind::PermissionDenied => {

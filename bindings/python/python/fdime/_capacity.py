@@ -29,6 +29,7 @@ class ChannelCapacity(Summarised):
     ``print`` shows the summary of the command line.
     """
 
+    _command = "capacity"
     #: The capacity in nats, at most the logarithm of the number of levels.
     capacity: float
     #: The 95% interval, in nats.

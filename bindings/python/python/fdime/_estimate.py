@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -10,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, as_text, check_count, estimator_name, warn_of_notice
+from ._blocks import (
+    Divergence,
+    FdimeWarning,
+    as_json,
+    as_text,
+    check_count,
+    estimator_name,
+    warn_of_notice,
+)
 from ._inputs import as_table, check_index, selector_list
 from ._pair import Pair, estimate_pair
 from ._parallel import run_jobs
@@ -33,10 +42,12 @@ def estimate_plan(
     seed: int = 0,
     blocks: bool | int | None = None,
     chain: ChainChoice | None = None,
+    tests: int = 1,
 ) -> dict[str, Any]:
     """Return the plan of an estimate: all settings that determine it, as plain data.
 
-    A plan can be changed, written to JSON, and passed to :func:`mutual_information`.
+    A plan can be changed, written to JSON, and passed to :func:`mutual_information`. ``tests`` is the
+    number of estimates whose p-values will be adjusted for each other; they need more permutations.
 
     >>> plan = estimate_plan(effort="quick")
     >>> [recipe["name"] for recipe in plan["portfolio"]["recipes"]]
@@ -51,6 +62,7 @@ def estimate_plan(
         "seed": check_count(seed, "seed"),
         "chain": None if chain is None else str(chain),
         "blocks": (blocks is not None and blocks is not False, gap),
+        "tests": check_count(tests, "tests"),
     }
     plan: dict[str, Any] = json.loads(_native.estimate_plan(options))
     return plan
@@ -193,7 +205,10 @@ def score_samples(
     x_table = _trained_columns(as_table(x, "x"), x_names, "x")
     y_table = _trained_columns(as_table(y, "y"), y_names, "y")
     workers = check_count(threads, "threads")
-    return model.log_ratios(x_table, y_table, as_text(missing, "missing"), workers)
+    ratios, notes = model.log_ratios(x_table, y_table, as_text(missing, "missing"), workers)
+    for note in notes:
+        warnings.warn(note, FdimeWarning, stacklevel=3)
+    return ratios
 
 
 def _trained_columns(table: _native.Table, trained: list[str], role: str) -> _native.Table:
@@ -315,7 +330,13 @@ def mutual_info_features(
     features = as_table(X, "x")
     target = as_target(as_table(y, "y"), features.rows, discrete_target)
     mask = discrete_mask(discrete_features, len(features.names))
-    plan = estimate_plan(estimator=estimator, effort=effort, permutations=permutations, seed=seed)
+    plan = estimate_plan(
+        estimator=estimator,
+        effort=effort,
+        permutations=permutations,
+        seed=seed,
+        tests=len(mask) if p_values else 1,
+    )
     if p_values and plan["method"] == "ksg":
         raise ValueError("estimator='ksg': it has no test of independence and so no p-values")
     text = as_json(plan, "plan")

@@ -84,11 +84,12 @@ def check_index(x: Any, y: Any, roles: tuple[str, str] = ("x", "y")) -> None:
     )
 
 
-def check_indices(x: Any, **others: Any) -> None:
-    """Raise an error if other pandas objects have different row labels than ``x``."""
-    for name, other in others.items():
+def check_indices(**arguments: Any) -> None:
+    """Raise an error if pandas objects have different row labels than the first argument."""
+    (role, first), *others = arguments.items()
+    for name, other in others:
         if other is not None:
-            check_index(x, other, ("x", name))
+            check_index(first, other, (role, name))
 
 
 def single_column(values: Any, name: str) -> Table:

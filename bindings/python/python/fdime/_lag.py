@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import product
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._inputs import as_table, check_indices, selector_list, single_column
 from ._journal import run_unfinished, series_heading
 from ._parallel import raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
+from ._result import saved_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,6 +132,8 @@ class LagProfiles:
     profiles: list[LagProfile]
     #: The plan of every profile: the lags, and the plan of each estimate.
     plan: dict[str, Any] = field(repr=False)
+    #: The duration in seconds.
+    seconds: float = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.profiles)
@@ -141,8 +145,9 @@ class LagProfiles:
         return self.profiles[index]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, like a ``.json`` file of ``fdime lag``."""
-        return {"results": [profile.to_dict() for profile in self], "plan": self.plan}
+        """Return plain data for JSON, as ``fdime lag --json`` prints it; ``fdime report`` reads it."""
+        results = [profile.to_dict() for profile in self]
+        return saved_record("lag", {"results": results, "plan": self.plan}, self.seconds)
 
     def to_pandas(self) -> Any:
         """Return the lags of all pairs as a pandas DataFrame, like a ``.csv`` file of ``fdime lag``."""
@@ -228,7 +233,7 @@ def lagged_information(
     >>> profile.largest_at, profile.p_value < 0.05
     (2, True)
     """
-    check_indices(x, y=y, given=given, time=time, group=group)
+    check_indices(x=x, y=y, given=given, time=time, group=group)
     left, right = as_table(x, "x"), as_table(y, "y")
     for name, table in (("x", left), ("y", right)):
         if len(table.names) != 1:
@@ -303,7 +308,8 @@ def lagged_information_pairs(
     >>> [(profile.x, profile.largest_at) for profile in profiles if profile.p_over_pairs < 0.05]
     [('x2', 2)]
     """
-    check_indices(x, y=y, given=given, time=time, group=group)
+    start = perf_counter()
+    check_indices(x=x, y=y, given=given, time=time, group=group)
     tables = [as_table(x, "x"), as_table(y, "y")]
     if given is not None:
         tables.append(as_table(given, "given"))
@@ -341,7 +347,7 @@ def lagged_information_pairs(
         progress_callback(progress) as callback,
     ):
         profiles = work.run(log, n_jobs, callback)
-    return LagProfiles(profiles, work.plan)
+    return LagProfiles(profiles, work.plan, perf_counter() - start)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._inputs import as_table, selector_list
 from ._journal import run_unfinished
 from ._pair import Pair, estimate_pair
 from ._progress import ProgressCallback, progress_callback
+from ._result import saved_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,43 +29,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Mutual information between all pairs, in nats."""
+    """Mutual information between pairs of columns or groups, in nats."""
 
-    #: The names of the columns or groups, in the order of the arrays.
+    #: The names of the columns of the arrays.
     names: tuple[str, ...]
+    #: The names of their rows; the same as ``names`` if all were compared with each other.
+    rows: tuple[str, ...]
     #: One dictionary for each pair, with ``x, y, mi_nats, ci_low, ci_high, p_value, p_adjusted, n_rows,
     #: reliability, problem``.
     pairs: list[dict[str, Any]] = field(repr=False)
     #: The plan of every estimate.
     plan: dict[str, Any] = field(repr=False)
+    #: The duration in seconds.
+    seconds: float = field(repr=False)
 
-    def _symmetric(self, key: str) -> NDArray[np.float64]:
-        array = np.full((len(self.names), len(self.names)), np.nan)
-        index = {name: k for k, name in enumerate(self.names)}
+    def _array(self, key: str) -> NDArray[np.float64]:
+        array = np.full((len(self.rows), len(self.names)), np.nan)
+        row_of = {name: k for k, name in enumerate(self.rows)}
+        column_of = {name: k for k, name in enumerate(self.names)}
         for pair in self.pairs:
-            i, j = index[pair["x"]], index[pair["y"]]
-            value = pair[key]
-            array[i, j] = array[j, i] = np.nan if value is None else value
+            value = np.nan if pair[key] is None else pair[key]
+            for row, column in ((pair["x"], pair["y"]), (pair["y"], pair["x"])):
+                if row in row_of and column in column_of:
+                    array[row_of[row], column_of[column]] = value
         return array
 
     @property
     def mi(self) -> NDArray[np.float64]:
-        """The estimates as a symmetric array; NaN on the diagonal and for pairs with a problem."""
-        return self._symmetric("mi_nats")
+        """The estimates as an array; NaN for a column with itself and for pairs with a problem."""
+        return self._array("mi_nats")
 
     @property
     def p_value(self) -> NDArray[np.float64]:
         """The p-values of the tests of independence."""
-        return self._symmetric("p_value")
+        return self._array("p_value")
 
     @property
     def p_adjusted(self) -> NDArray[np.float64]:
         """The p-values, adjusted for the number of pairs (Benjamini-Hochberg)."""
-        return self._symmetric("p_adjusted")
+        return self._array("p_adjusted")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, like a ``.json`` file of ``fdime matrix``."""
-        return {"names": list(self.names), "results": self.pairs, "plan": self.plan}
+        """Return plain data for JSON, as ``fdime matrix --json`` prints it; ``fdime report`` reads it."""
+        fields = {"results": self.pairs, "names": list(self.names), "plan": self.plan}
+        if self.rows != self.names:
+            fields["rows"] = list(self.rows)
+        return saved_record("matrix", fields, self.seconds)
 
     def to_pandas(self) -> Any:
         """Return the pairs as a pandas DataFrame, strongest first."""
@@ -106,13 +117,16 @@ def mutual_information_matrix(
     data: Any,
     *,
     columns: str | list[str] | None = None,
+    rows: str | list[str] | None = None,
     groups: Mapping[str, str | Sequence[Any]] | None = None,
+    y: str | None = None,
     estimator: str | Divergence = "auto",
     effort: Effort = "quick",
     discrete: str | list[str] | None = None,
     numeric: str | list[str] | None = None,
     missing: MissingOrConstant = "drop",
     constant: MissingOrConstant = "error",
+    blocks: bool | int | None = None,
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
@@ -120,7 +134,9 @@ def mutual_information_matrix(
     journal: str | os.PathLike[str] | None = None,
     progress: bool | ProgressCallback | None = None,
 ) -> Matrix:
-    """Estimate the mutual information of all pairs of columns, with adjusted p-values.
+    """Estimate the mutual information of many pairs of columns, with adjusted p-values.
+
+    All columns are compared with each other, or with those of ``rows``, or with ``y``.
 
     If a pair cannot be estimated, for example because a column is constant, its entry in the result
     has a ``problem``; the other pairs are not affected.
@@ -131,11 +147,20 @@ def mutual_information_matrix(
         A table: pandas, polars, pyarrow, or a NumPy array.
     columns
         The columns to compare; by default all. Selectors as for ``discrete``.
+    rows
+        Compare the columns only with these: the rows of the matrix. ``x`` of a pair is the column, and
+        ``y`` the row.
     groups
         Names of groups and the columns in each, to compare groups instead of columns. Columns are
         given by a selector or a list of names.
-    estimator, effort, discrete, numeric, folds, permutations, seed
+    y
+        The name of a column or group: compare the others only with it.
+    estimator, effort, discrete, numeric, blocks, folds, seed
         As for :func:`mutual_information`.
+    permutations
+        The permutations of each test. If there are many pairs, 40 are made for each of them, up to
+        20,000: otherwise no adjusted p-value could be small. A test ends after 999 if its p-value is
+        then above 1%.
     missing
         ``'drop'`` leaves out, for each pair, the rows with a missing value in its columns; ``'error'``
         refuses them.
@@ -162,27 +187,37 @@ def mutual_information_matrix(
     >>> bool(matrix.mi[0, 1] > 0.5 > matrix.mi[0, 2])
     True
     """
+    start = perf_counter()
     options = reading_options(None, None, missing, constant)
     table = as_table(data, "x").typed(
         selector_list(discrete, "discrete"), selector_list(numeric, "numeric")
     )
     dropped = {k for k, same in enumerate(table.constant) if same and constant == "drop"}
-    members = _members(table, columns, groups, dropped)
+    sides = _sides(table, columns, rows, groups, y, dropped)
+    members = list({name: (name, places) for side in sides for name, places in side}.values())
+    names, row_names = (tuple(name for name, _ in side) for side in sides)
+    pairs = _pairs([name for name, _ in members], names, row_names)
     table, members = _selected(table, members)
     plan = estimate_plan(
-        estimator=estimator, effort=effort, folds=folds, permutations=permutations, seed=seed
+        estimator=estimator,
+        effort=effort,
+        folds=folds,
+        permutations=permutations,
+        seed=seed,
+        blocks=blocks,
+        tests=len(pairs),
     )
     _native.check_plan(as_json(plan, "plan"), table.rows)
     warn_of_notice(estimator_name(estimator))
     if missing == "error":
         table.check_complete()
-    work = _Work(table, members, plan, options)
+    work = _Work(table, members, pairs, plan, options)
     with (
         nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
         progress_callback(progress) as callback,
     ):
-        pairs = work.run(log, n_jobs, callback)
-    return Matrix(tuple(name for name, _ in members), pairs, plan)
+        found = work.run(log, n_jobs, callback)
+    return Matrix(names, row_names, found, plan, perf_counter() - start)
 
 
 @dataclass(frozen=True)
@@ -191,7 +226,9 @@ class _Work:
 
     table: _native.Table
     #: The name and the columns of each group.
-    members: list[tuple[str, list[int]]]
+    members: _Members
+    #: The positions of the two groups of each pair.
+    pairs: list[tuple[int, int]]
     plan: dict[str, Any]
     options: dict[str, Any]
 
@@ -214,15 +251,47 @@ class _Work:
         """Estimate the pairs that are not in the journal. Return all pairs in order."""
         sides = [(name, self.table.select(columns)) for name, columns in self.members]
         plan = json.dumps(self.plan)
-        all_pairs = list(combinations(range(len(sides)), 2))
 
         def jobs(remaining: list[tuple[int, int]]) -> list[Pair]:
             return [Pair(sides[i], sides[j], plan, self.options) for i, j in remaining]
 
-        found = run_unfinished(all_pairs, estimate_pair, jobs, journal, n_jobs, callback)
+        found = run_unfinished(self.pairs, estimate_pair, jobs, journal, n_jobs, callback)
         text = json.dumps(found)
         adjusted: list[dict[str, Any]] = json.loads(_native.adjust_pairs(text))
         return adjusted
+
+
+#: The name and the columns of each column or group.
+_Members = list[tuple[str, list[int]]]
+
+
+def _sides(
+    table: _native.Table,
+    columns: str | list[str] | None,
+    rows: str | list[str] | None,
+    groups: Mapping[str, str | Sequence[Any]] | None,
+    y: str | None,
+    dropped: set[int],
+) -> tuple[_Members, _Members]:
+    """Return the columns and the rows of the matrix."""
+    if rows is not None and (groups is not None or y is not None):
+        raise ValueError("rows cannot be used with groups or y")
+    members = _members(table, columns, groups, dropped)
+    if rows is not None:
+        sides = members, _members(table, rows, None, dropped, "rows")
+    elif y is not None:
+        if groups is None and columns is not None and y in table.names:
+            # The target need not be among the columns that are ranked.
+            members += _members(table, [y], None, dropped)
+            members = list(dict(members).items())
+        sides = [m for m in members if m[0] != y], [m for m in members if m[0] == y]
+        if not sides[1]:
+            known = ", ".join(f"'{name}'" for name, _ in members[:12])
+            raise ValueError(f"y: there is no column or group '{y}' to compare; there are {known}")
+    else:
+        sides = members, members
+    _check_members(table, [*sides[0], *(m for m in sides[1] if m not in sides[0])])
+    return sides
 
 
 def _members(
@@ -230,21 +299,35 @@ def _members(
     columns: str | list[str] | None,
     groups: Mapping[str, str | Sequence[Any]] | None,
     dropped: set[int],
-) -> list[tuple[str, list[int]]]:
+    argument: str = "columns",
+) -> _Members:
     """Return the name and the columns of each group; without groups, each column is one."""
     if groups is None:
         names = table.names
-        chosen = range(len(names)) if columns is None else _positions(table, columns, "columns")
+        chosen = range(len(names)) if columns is None else _positions(table, columns, argument)
         members = [(names[k], [k]) for k in chosen if k not in dropped]
     elif columns is not None:
-        raise ValueError("columns does not go with groups: name the columns in the groups")
+        raise ValueError("columns cannot be used with groups: name the columns in the groups")
     elif isinstance(groups, Mapping):
         chosen_by = {str(name): _positions(table, g, "groups") for name, g in groups.items()}
         members = [(name, [k for k in g if k not in dropped]) for name, g in chosen_by.items()]
     else:
         raise TypeError("groups: give a dictionary of names and columns")
-    _check_members(table, members)
     return members
+
+
+def _pairs(
+    members: list[str], columns: tuple[str, ...], rows: tuple[str, ...]
+) -> list[tuple[int, int]]:
+    """Return the positions among the members of each column and each row that it is compared with, each pair once."""
+    if columns == rows:
+        return list(combinations(range(len(members)), 2))
+    index_of = {name: k for k, name in enumerate(members)}
+    pairs: dict[frozenset[str], tuple[int, int]] = {}
+    for row, column in product(rows, columns):
+        if row != column:
+            pairs.setdefault(frozenset((row, column)), (index_of[column], index_of[row]))
+    return list(pairs.values())
 
 
 def _positions(table: _native.Table, columns: str | Sequence[Any], argument: str) -> list[int]:
@@ -260,15 +343,15 @@ def _positions(table: _native.Table, columns: str | Sequence[Any], argument: str
 
 
 def _selected(
-    table: _native.Table, members: list[tuple[str, list[int]]]
-) -> tuple[_native.Table, list[tuple[str, list[int]]]]:
+    table: _native.Table, members: _Members
+) -> tuple[_native.Table, _Members]:
     """Return the table of the members' columns, and the members with their positions in it."""
     columns = [k for _, group in members for k in group]
     index_of = {k: index for index, k in enumerate(columns)}
     return table.select(columns), [(name, [index_of[k] for k in group]) for name, group in members]
 
 
-def _check_members(table: _native.Table, members: list[tuple[str, list[int]]]) -> None:
+def _check_members(table: _native.Table, members: _Members) -> None:
     if len(members) < 2:
         raise ValueError("there is one column or group; at least two are needed to compare")
     owner: dict[int, str] = {}

@@ -94,21 +94,19 @@ def _plot_curves(panel: Any, curves: list[list[dict[str, Any]]]) -> None:
 
 
 def plot_matrix(result: Matrix, figure: Figure | None) -> Figure:
-    count = len(result.names)
-    figure = _new_figure(figure, (2.2 + 0.42 * count, 1.6 + 0.42 * count))
+    width, height = len(result.names), len(result.rows)
+    figure = _new_figure(figure, (2.2 + 0.42 * width, 1.6 + 0.42 * height))
     panel = figure.subplots()
     shown = np.ma.masked_invalid(result.mi)
     image = panel.imshow(shown, cmap="viridis", vmin=0.0)
-    panel.set_xticks(range(count), result.names, rotation=45, ha="right", rotation_mode="anchor")
-    panel.set_yticks(range(count), result.names)
-    if count <= 12:
-        top = float(np.nanmax(result.mi)) if np.isfinite(result.mi).any() else 1.0
-        for i in range(count):
-            for j in range(count):
-                if i != j and np.isfinite(result.mi[i, j]):
-                    ink = "black" if result.mi[i, j] > 0.6 * top else "white"
-                    text = f"{result.mi[i, j]:.2f}"
-                    panel.text(j, i, text, ha="center", va="center", color=ink, fontsize=8)
+    panel.set_xticks(range(width), result.names, rotation=45, ha="right", rotation_mode="anchor")
+    panel.set_yticks(range(height), result.rows)
+    if max(width, height) <= 12:
+        top = shown.max() if shown.count() else 1.0
+        for (i, j), value in np.ndenumerate(result.mi):
+            if np.isfinite(value):
+                ink = "black" if value > 0.6 * top else "white"
+                panel.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
     figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
     return figure
 

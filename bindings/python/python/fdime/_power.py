@@ -59,6 +59,7 @@ class StudySize:
 class PowerAnalysis(Summarised):
     """The power of the test of independence, simulated; ``print`` shows the command line's summary."""
 
+    _command = "power"
     #: The number of rows that a study needs; None if the numbers of rows were given.
     rows: int | None
     #: The 95% interval of that number: the number of simulated tables is finite.

@@ -7,12 +7,12 @@ import math
 import os
 import textwrap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import Model
+from ._native import Model, __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -219,9 +219,16 @@ class Critics:
         return f"Critics(x={', '.join(self.x[:4])}; y={', '.join(self.y[:4])})"
 
 
+def saved_record(command: str, fields: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return what ``--json`` of a command prints, which ``fdime report`` reads."""
+    return {"command": command, **fields, "seconds": seconds, "version": __version__}
+
+
 class Summarised:
     """A result that prints as the command line does."""
 
+    #: The command with the same results.
+    _command: ClassVar[str]
     _json: str
     _summaries: tuple[str, str]
 
@@ -237,7 +244,7 @@ class Summarised:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, as ``--json`` of the command line prints it; ``fdime report`` reads it."""
         record: dict[str, Any] = json.loads(self._json)
-        return record
+        return {"command": self._command, **record}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -247,6 +254,7 @@ class Estimate(Summarised):
     ``print`` shows the summary of the command line; notebooks show a card.
     """
 
+    _command = "estimate"
     #: The estimate in nats, at least 0 and at most the entropy of a discrete side.
     mi: float
     #: The 95% interval, in nats.

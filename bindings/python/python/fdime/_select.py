@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from ._estimate import (
 )
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
+from ._result import saved_record
 
 #: What decides which feature is chosen next.
 Criterion = Literal["forward", "cmim", "jmi", "mrmr"]
@@ -69,6 +71,7 @@ class Selection:
     end: dict[str, Any]
     #: The names of all features.
     candidates: tuple[str, ...] = field(repr=False)
+    _record: dict[str, Any] = field(repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,9 +84,8 @@ class Selection:
         return np.array([feature.column for feature in self.features], dtype=np.intp)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        features = [asdict(feature) for feature in self.features]
-        return {"features": features, "end": self.end, "candidates": list(self.candidates)}
+        """Return plain data for JSON, as ``fdime select --json`` prints it; ``fdime report`` reads it."""
+        return self._record
 
     def to_pandas(self) -> Any:
         """Return the features as a pandas DataFrame, one row each."""
@@ -121,6 +123,7 @@ def select_features(
     missing: MissingOrConstant = "drop",
     estimator: str | Divergence = "auto",
     effort: Effort = "quick",
+    blocks: bool | int | None = None,
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
@@ -150,7 +153,7 @@ def select_features(
     missing
         ``'drop'`` leaves out the rows in which any feature or the target is missing; ``'error'``
         refuses them.
-    estimator, effort, folds, permutations, seed, threads, progress
+    estimator, effort, blocks, folds, permutations, seed, threads, progress
         As for :func:`mutual_information`. ``estimator='copula'`` takes a fraction of the time, for
         features and a target that are numbers and depend on each other monotonically. More permutations
         are made where many candidates need them for a significant test.
@@ -166,12 +169,18 @@ def select_features(
     >>> sorted(selection.names)
     ['x1', 'x2']
     """
+    start = perf_counter()
     check_index(X, y)
     features = as_table(X, "x")
     target = as_target(as_table(y, "y"), features.rows, discrete_target)
     mask = discrete_mask(discrete_features, len(features.names))
     plan = estimate_plan(
-        estimator=estimator, effort=effort, folds=folds, permutations=permutations, seed=seed
+        estimator=estimator,
+        effort=effort,
+        folds=folds,
+        permutations=permutations,
+        seed=seed,
+        blocks=blocks,
     )
     warn_of_notice(estimator_name(estimator))
     varying = [k for k, constant in enumerate(features.constant) if not constant]
@@ -190,16 +199,24 @@ def select_features(
             callback,
         )
     answer = json.loads(text)
-    found = tuple(_feature(record, varying) for record in answer["features"])
-    return Selection(found, answer["end"], tuple(features.names))
+    for record in answer["features"]:
+        record["column"] = varying[record["column"]]
+    fields = {"y": target.names[0], **answer, "candidates": features.names}
+    fields["plan"] = {"k": count, "criterion": criterion, "estimate": plan}
+    return Selection(
+        tuple(_feature(record) for record in answer["features"]),
+        answer["end"],
+        tuple(features.names),
+        saved_record("select", fields, perf_counter() - start),
+    )
 
 
-def _feature(record: dict[str, Any], positions: list[int]) -> SelectedFeature:
-    """Return a feature of the native part, which knows the columns at these positions."""
+def _feature(record: dict[str, Any]) -> SelectedFeature:
+    """Return the feature of a record."""
     return SelectedFeature(
         rank=record["rank"],
         feature=record["feature"],
-        column=positions[record["column"]],
+        column=record["column"],
         gain=record["gain_nats"],
         interval=(record["ci_low"], record["ci_high"]),
         alone=record["alone_nats"],

@@ -174,7 +174,7 @@ def staircase(
         backend, runs share the threads of this process.
     log
         A file to which each finished run is appended, as with ``fdime staircase --log``; runs that
-        are already in it are not repeated. It does not go with a joblib backend.
+        are already in it are not repeated. It cannot be used with a joblib backend.
     progress
         As for :func:`mutual_information`.
     options
@@ -212,7 +212,7 @@ def staircase(
         if joblib_with_backend() is None:
             traces, notices = _native.execute(plans, device, precision, workers, log, callback)
         elif log is not None:
-            raise ValueError("log does not go with a joblib backend, which has several processes")
+            raise ValueError("log cannot be used with a joblib backend, which has several processes")
         else:
             jobs = [_Run(text, device, precision) for text in plans]
             traces, notices = _execute_on_backend(jobs, n_jobs, callback)

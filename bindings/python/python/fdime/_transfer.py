@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import permutations as ordered_pairs
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
-from ._inputs import as_table, check_index, selector_list, single_column
+from ._inputs import as_table, check_indices, selector_list, single_column
 from ._journal import run_unfinished, series_heading
 from ._matrix import _positions
 from ._parallel import raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
+from ._result import saved_record
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class TransferNetwork:
     directions: list[dict[str, Any]] = field(repr=False)
     #: The plan of every estimate.
     plan: dict[str, Any] = field(repr=False)
+    #: The duration in seconds.
+    seconds: float = field(repr=False)
 
     def _array(self, key: str) -> NDArray[np.float64]:
         array = np.full((len(self.names), len(self.names)), np.nan)
@@ -143,8 +147,9 @@ class TransferNetwork:
         return self._array("p_adjusted")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, like a ``.json`` file of ``fdime transfer``."""
-        return {"names": list(self.names), "results": self.directions, "plan": self.plan}
+        """Return plain data for JSON, as ``fdime transfer --json`` prints it; ``fdime report`` reads it."""
+        fields = {"names": list(self.names), "results": self.directions, "plan": self.plan}
+        return saved_record("transfer", fields, self.seconds)
 
     def to_pandas(self) -> Any:
         """Return the directions as a pandas DataFrame, strongest first."""
@@ -235,7 +240,7 @@ def transfer_entropy(
     >>> result.stronger.source
     'source'
     """
-    check_index(source, target, ("source", "target"))
+    check_indices(source=source, target=target, time=time, group=group)
     tables = [as_table(source, "source"), as_table(target, "target")]
     for name, table in zip(("source", "target"), tables):
         if len(table.names) != 1:
@@ -318,6 +323,8 @@ def transfer_network(
     >>> [(found["from"], found["to"]) for found in network.directions if found["p_adjusted"] <= 0.05]
     [('x1', 'x2')]
     """
+    start = perf_counter()
+    check_indices(data=data, time=time, group=group)
     table = as_table(data, "x").typed(
         selector_list(discrete, "discrete"), selector_list(numeric, "numeric")
     )
@@ -340,7 +347,7 @@ def transfer_network(
         progress_callback(progress) as callback,
     ):
         directions = work.run(log, n_jobs, callback)
-    return TransferNetwork(tuple(table.names), directions, work.plan)
+    return TransferNetwork(tuple(table.names), directions, work.plan, perf_counter() - start)
 
 
 @dataclass(frozen=True)
@@ -383,7 +390,9 @@ class _Work:
     ) -> _Work:
         """Return the work for these arguments; raise an error if it cannot be done."""
         history, lags, blocks = past
-        estimate = estimate_plan(**settings, blocks=True if blocks is None else blocks)
+        directions = len(table.names) * (len(table.names) - 1)
+        blocks = True if blocks is None else blocks
+        estimate = estimate_plan(**settings, blocks=blocks, tests=directions)
         warn_of_notice(estimator_name(settings["estimator"]))
         plan = {
             "history": None if history is None else check_count(history, "history"),

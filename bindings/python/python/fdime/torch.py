@@ -203,7 +203,7 @@ class MutualInformationLoss(torch.nn.Module):
             )
         if all_pairs and self.pairing != "all-pairs":
             raise ValueError(
-                f"estimator='{self.estimator}' does not go with pairing='{self.pairing}': InfoNCE "
+                f"estimator='{self.estimator}' cannot be used with pairing='{self.pairing}': InfoNCE "
                 "compares every x with every y; use pairing='all-pairs'"
             )
         self.critic = critic

@@ -28,8 +28,7 @@ pub fn run(args: &Arguments) -> Outcome {
     }
     if args.save.is_some() && args.given.is_some() {
         return Err(Failure::Usage(
-            "--save: the critics of --given score what is left of x and y after regressions, and \
-             cannot be saved"
+            "--save cannot be used with --given, whose critics score residuals of regressions"
                 .into(),
         ));
     }

@@ -114,8 +114,8 @@ impl<'a> Request<'a> {
             if columns.is_empty() {
                 let flag = parameter.name();
                 return Err(Failure::Usage(format!(
-                    "--{flag} {selector}: no column is left: constant columns, and those of --time \
-                     and --group, are not used"
+                    "--{flag} {selector}: no usable column is left; constant columns and those of --time \
+                     and --group are excluded"
                 )));
             }
         }
@@ -301,7 +301,7 @@ fn print_profile(profile: &LagProfile, bits: bool) -> Outcome {
         [statistics.fold(0.0, f64::max), profile.band_nats].map(|value| amount(Nats(value), bits));
     writeln!(
         out,
-        "test statistic: {highest:.4} {unit} at most; independent series: below {band:.4} in 95%"
+        "largest test statistic: {highest:.4} {unit}; 95% of independent series stay below {band:.4}"
     )?;
     writeln!(out, "\n{:>6} {unit:>7} {:>15} {:>6} reliability", "lag", "95% interval", "p adj")?;
     for lag in profile.lags.iter().filter(|lag| lag.mi_nats.is_some()) {

@@ -56,12 +56,16 @@ pub fn run(args: &Matrix) -> Outcome {
     for text in &frame.notes {
         note(&format!("note: {}", text.render(&FLAGS)));
     }
-    let sides = Sides::new(args, &chosen);
+    let rows = args.rows.is_some().then(|| Sides::chosen(&chosen));
     let groups = groups(args, &frame, chosen)?;
     let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
+    let sides = match &args.y {
+        Some(target) => Some(Sides::with_target(target, &names)?),
+        None => rows,
+    };
     let pairs = match &sides {
         Some(sides) => sides.pairs()?,
-        None => pairs(args, &names)?,
+        None => all_pairs(names.len())?,
     };
     let plan = plan.for_tests(pairs.len());
     plan.check(frame.rows)?;
@@ -99,25 +103,35 @@ pub fn run(args: &Matrix) -> Outcome {
     })
 }
 
-/// The columns that are the rows and the columns of the matrix, by their positions.
+/// The positions of a matrix's rows and columns, if not all are compared with each other.
 struct Sides {
     rows: Vec<usize>,
     columns: Vec<usize>,
 }
 
 impl Sides {
-    /// Returns the sides if `--rows` asks for them; `chosen` are the positions of the selectors'
-    /// columns.
-    fn new(args: &Matrix, chosen: &[Vec<usize>]) -> Option<Self> {
-        let ([columns, rows], Some(_)) = (chosen, &args.rows) else { return None };
-        Some(Sides { rows: rows.clone(), columns: columns.clone() })
+    /// Returns the sides that `--columns` and `--rows` chose.
+    fn chosen(chosen: &[Vec<usize>]) -> Self {
+        let side = |index: usize| chosen.get(index).cloned().unwrap_or_default();
+        Sides { columns: side(0), rows: side(1) }
     }
 
-    /// Returns the pairs of a row and a column, each once.
+    /// Returns all names against a target, which is the only row.
+    fn with_target(target: &str, names: &[String]) -> Result<Self, Failure> {
+        let Some(row) = names.iter().position(|name| name == target) else {
+            let known = names.iter().map(String::as_str);
+            let hint = "--y takes the name of a column or group that is compared";
+            return Err(Failure::unknown_name("column", target, known, hint).within("--y"));
+        };
+        let columns = (0..names.len()).filter(|place| *place != row).collect();
+        Ok(Sides { rows: vec![row], columns })
+    }
+
+    /// Returns the pairs of a column (x) and a row (y), each once.
     fn pairs(&self) -> Result<Vec<(usize, usize)>, Failure> {
         check_number(self.rows.len() as u64 * self.columns.len() as u64)?;
         let mut seen = HashSet::new();
-        let pairs = self.rows.iter().flat_map(|&i| self.columns.iter().map(move |&j| (i, j)));
+        let pairs = self.rows.iter().flat_map(|&j| self.columns.iter().map(move |&i| (i, j)));
         let pairs: Vec<_> =
             pairs.filter(|&(i, j)| i != j && seen.insert((i.min(j), i.max(j)))).collect();
         if pairs.is_empty() {
@@ -128,30 +142,21 @@ impl Sides {
     }
 }
 
+/// Returns all pairs of this many columns or groups.
+fn all_pairs(count: usize) -> Result<Vec<(usize, usize)>, Failure> {
+    check_number(count as u64 * (count as u64 - 1) / 2)?;
+    Ok((0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect())
+}
+
 /// Checks that there are not too many pairs.
 fn check_number(pairs: u64) -> Outcome {
     if pairs > MAX_PAIRS {
         return Err(Failure::Usage(format!(
             "there are {pairs} pairs, more than {MAX_PAIRS}; choose columns with --columns and --rows, \
-             or one to compare the others with by --y"
+             or compare all columns with one using --y"
         )));
     }
     Ok(())
-}
-
-/// Returns the pairs to estimate: all, or those with the target.
-fn pairs(args: &Matrix, names: &[String]) -> Result<Vec<(usize, usize)>, Failure> {
-    let count = names.len();
-    let Some(target) = &args.y else {
-        check_number(count as u64 * (count as u64 - 1) / 2)?;
-        return Ok((0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))).collect());
-    };
-    let Some(y) = names.iter().position(|name| name == target) else {
-        let known = names.iter().map(String::as_str);
-        let hint = "--y takes the name of a column or group that is compared";
-        return Err(Failure::unknown_name("column", target, known, hint).within("--y"));
-    };
-    Ok((0..count).filter(|x| *x != y).map(|x| (x, y)).collect())
 }
 
 impl Results {

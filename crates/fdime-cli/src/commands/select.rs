@@ -87,7 +87,7 @@ fn target<'a>(table: &'a PairTable, selector: &str) -> Result<&'a Column, Failur
         [y] => Ok(y),
         columns => {
             let count = counted(columns.len(), "column");
-            Err(Failure::Usage(format!("--y {selector}: these are {count}; name one")))
+            Err(Failure::Usage(format!("--y {selector}: this matches {count}; name exactly one")))
         }
     }
 }
@@ -126,7 +126,8 @@ impl Results {
         if let SelectionEnd::NothingLeft { features, p_adjusted, .. } = &selection.end {
             let names: Vec<String> = features.iter().map(|name| shortened(name, 18)).collect();
             let p = format_p_value(*p_adjusted);
-            writeln!(out, "no other adds significantly: {} has p = {p}", names.join(" with "))?;
+            let best = names.join(" with ");
+            writeln!(out, "no other feature adds significantly (best: {best}, p = {p})")?;
         }
         if selection.features.is_empty() {
             return Ok(());

@@ -96,7 +96,7 @@ fn plan(args: &Transfer) -> Result<TransferPlan, Failure> {
     estimate.order = args.timing.order();
     let step = |lag: &i64| {
         usize::try_from(*lag).map_err(|_| {
-            Failure::Usage(format!("--lags {lag}: a lag is at least 1: only the past is used"))
+            Failure::Usage(format!("--lags {lag}: lags must be at least 1: only the past is used"))
         })
     };
     let lags = args.lags.as_ref().map(|lags| lags.0.iter().map(step).collect());
@@ -136,7 +136,7 @@ impl Network {
         let refused =
             |problem: String| Err(Failure::Usage(format!("{}: {problem}", args.file.display())));
         if self.directions.is_empty() {
-            return refused("a direction is between two different columns that vary".into());
+            return refused("at least two columns that are not constant are needed".into());
         }
         if self.directions.len() > MAX_DIRECTIONS {
             let count = self.directions.len();

@@ -100,10 +100,12 @@ mod tests {
 
     #[test]
     fn rows_and_columns_may_differ() {
-        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| n.to_string()).collect() };
+        let names =
+            |names: &[&str]| -> Vec<String> { names.iter().map(|n| n.to_string()).collect() };
         let (rows, columns) = (names(&["r"]), names(&["a", "b", "c"]));
         let cells = [Some(0.1), None, Some(0.3)];
-        let svg = HeatMap { rows: &rows, columns: &columns, cells: &cells, axes: None }.to_svg("MI");
+        let svg =
+            HeatMap { rows: &rows, columns: &columns, cells: &cells, axes: None }.to_svg("MI");
         for hint in ["r, a: 0.100", "r, b: none", "r, c: 0.300"] {
             assert!(svg.contains(hint), "{svg}");
         }

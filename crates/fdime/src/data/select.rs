@@ -155,7 +155,7 @@ pub(super) struct ThreeSides {
 }
 
 /// Returns the columns of x, of y and of what is held fixed. Columns that are held fixed are not among
-/// those that x and y take because nobody else does; otherwise as [`choose_sides`].
+/// those that x or y takes by default; otherwise as [`choose_sides`].
 pub(super) fn choose_three(
     names: &[String],
     x: Option<&str>,

@@ -11,6 +11,7 @@
 use super::crossfit::{FoldTables, Table, crossfit};
 use super::folds::{Fold, RowOrder, folds_of_recordings};
 use super::independence::{IndependenceTest, PairedNull};
+use super::levels::different_numbers;
 use super::method::Method;
 use super::neighbourhoods::neighbourhoods;
 use super::plan::EstimatePlan;
@@ -34,6 +35,10 @@ use crate::parallel::{Tick, run_jobs};
 
 /// The share of a column's variance from which its prediction is an input of critics.
 const MIN_EXPLAINED: f64 = 0.02;
+
+/// The maximum number of values of a column from which its prediction is not subtracted. A residual of
+/// a column of 0 and 1 would reveal the prediction, and so z, and both terms would be large.
+const MAX_UNADJUSTED_VALUES: usize = 20;
 
 /// The maximum number of rows of the Gaussian cross-check.
 const MAX_BASELINE_ROWS: usize = 50_000;
@@ -225,7 +230,16 @@ fn adjusted_fold(
         RowOrder::Exchangeable => Some(neighbourhoods(given, &along, fold, plan.seed, tick)?),
         RowOrder::Series { .. } | RowOrder::AutomaticSeries => None,
     };
-    let [x, mut y] = [0, 1].map(|side| residuals(sides[side], &predictions[side]));
+    let [x, mut y] = [0, 1].map(|side| {
+        let columns = sides[side].iter().zip(&predictions[side]);
+        let adjusted = columns.map(|(column, prediction)| match prediction {
+            Some(prediction) if different_numbers(column).len() > MAX_UNADJUSTED_VALUES => {
+                prediction.residual_of(column)
+            }
+            _ => column.clone(),
+        });
+        adjusted.collect::<Vec<Column>>()
+    });
     y.extend(given.iter().cloned());
     // A network learns a function of a single column by itself.
     if given.len() > 1 {
@@ -237,9 +251,7 @@ fn adjusted_fold(
 /// Returns the columns with their predictions subtracted; categories remain as they are.
 pub(super) fn residuals(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
     let residual = |(column, prediction): (&Column, &Option<Prediction>)| match prediction {
-        Some(prediction) => {
-            Column { name: column.name.clone(), values: Values::Continuous(prediction.residual()) }
-        }
+        Some(prediction) => prediction.residual_of(column),
         None => column.clone(),
     };
     columns.iter().zip(predictions).map(residual).collect()

@@ -51,9 +51,8 @@ pub(super) fn estimate_from_counts(
 ) -> Result<Estimate> {
     progress.begin(plan.permutations as u64);
     let observed = counts.observed();
-    let as_large = |null: &[f64]| {
-        null.iter().filter(|value| **value >= observed * (1.0 - ROUNDING)).count()
-    };
+    let as_large =
+        |null: &[f64]| null.iter().filter(|value| **value >= observed * (1.0 - ROUNDING)).count();
     let permuted = |m: usize| counts.null(plan.order, m, plan.seed, progress);
     let mut null = permuted(plan.permutations.min(FIRST_PERMUTATIONS))?;
     if plan.permutations > FIRST_PERMUTATIONS && as_large(&null) < MANY_AS_LARGE {
@@ -108,8 +107,7 @@ fn sparse_table(counts: &Contingency) -> Option<Reason> {
         "sparse-counts",
         limits_to,
         format!(
-            "{:.0}% of the rows have a combination of x and y that no other row has, and counts say \
-             little about such combinations; merge rare categories, or use more rows",
+            "{:.0}% of the rows have a unique combination of x and y, about which counts say little; merge rare categories, or use more rows",
             100.0 * share
         ),
     )

@@ -422,7 +422,7 @@ impl Work<'_> {
         };
         let outcomes = self.engine.execute(&tasks, &observer);
         drop(tasks);
-        // A training of no steps does not tell that it was stopped.
+        // A training of no steps cannot report an interruption.
         check(self.progress)?;
         let mut best = Vec::new();
         for outcome in outcomes {

@@ -86,11 +86,11 @@ impl LagPlan {
         if largest.unsigned_abs() <= most as u64 {
             return Ok(());
         }
-        let steps = counted(steps, "row");
+        let steps = counted(steps, "step");
         let expected = match &shortest.name {
-            None => format!("the series has {steps}; a lag is at most {most}, half of that").into(),
+            None => format!("the series has {steps}; lags must be at most {most}, half of that").into(),
             Some(name) => Message::from(format!(
-                "recording {} has {steps}, and a lag is at most half of that, {most}; use smaller \
+                "recording {} has {steps}, and lags must be at most half of that, {most}; use smaller \
                  lags, or leave out short recordings of ",
                 quote(name)
             ))

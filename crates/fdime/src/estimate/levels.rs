@@ -1,6 +1,5 @@
 //! The levels of discrete columns.
 
-use super::verdict::has_ties;
 use crate::data::{Column, Values};
 use std::collections::HashMap;
 
@@ -51,6 +50,21 @@ impl Levels {
 /// Returns whether a column is a category, or a number with few different values.
 pub(super) fn takes_few_values(column: &Column) -> bool {
     is_category(column) || has_ties(column)
+}
+
+/// Returns whether a continuous column takes few values.
+pub(super) fn has_ties(column: &Column) -> bool {
+    let values = different_numbers(column).len();
+    !is_category(column) && (values < column.len() / 20 || values <= 10)
+}
+
+/// Returns the different values of a continuous column in ascending order; none of a category.
+pub(super) fn different_numbers(column: &Column) -> Vec<f64> {
+    let Values::Continuous(values) = &column.values else { return Vec::new() };
+    let mut sorted = values.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.dedup();
+    sorted
 }
 
 /// Returns whether a column is declared as a category.

@@ -142,7 +142,8 @@ impl EstimatePlan {
             return Err(invalid(Parameter::Rows, rows, "a table has at most 2^32 - 1 rows"));
         }
         if rows < 4 * self.folds || rows < 20 {
-            let expected = format!("{rows} rows are too few for it; at least 4 rows for each fold");
+            let expected =
+                format!("too many for {rows} rows: a fold needs at least 4 rows, and a table 20");
             return Err(invalid(Parameter::Folds, self.folds, expected));
         }
         if !(19..=MAX_PERMUTATIONS).contains(&self.permutations) {

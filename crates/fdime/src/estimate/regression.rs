@@ -73,6 +73,11 @@ impl Prediction {
     pub(super) fn residual(&self) -> Vec<f64> {
         self.scaled.iter().zip(&self.mean).map(|(value, mean)| value - mean).collect()
     }
+
+    /// Returns the residual of a column under its name.
+    pub(super) fn residual_of(&self, column: &Column) -> Column {
+        Column { name: column.name.clone(), values: Values::Continuous(self.residual()) }
+    }
 }
 
 /// Predicts the continuous columns among `targets` in all rows from `given`, by regressions on

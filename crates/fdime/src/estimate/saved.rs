@@ -168,7 +168,7 @@ impl SavedModel {
             let rows = if count == 1 { "1 row has".into() } else { format!("{count} rows have") };
             Some(Message::from(format!(
                 "column '{}': {rows} a category that the critics were not trained on, such as '{}'; \
-                 their log ratios tell little",
+                 their log ratios are unreliable",
                 column.name, example
             )))
         });

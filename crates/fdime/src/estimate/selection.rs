@@ -110,7 +110,7 @@ impl SelectionPlan {
             return Err(Error::Columns { problem });
         }
         if !(1..=features).contains(&self.k) {
-            let expected = format!("between 1 and {features}, the number of features");
+            let expected = format!("must be between 1 and {features}, the number of features");
             return Err(invalid(Parameter::K, self.k, expected));
         }
         if self.estimate.method == Method::Ksg {
@@ -383,8 +383,8 @@ impl Search<'_> {
         Ok(self.choice(&[winner], score, self.known[&term], candidates.len()))
     }
 
-    /// Returns the pair of candidates with the largest gain among those that tell most more together
-    /// than each alone.
+    /// Returns the pair of candidates with the largest gain among those with the largest synergy: what
+    /// both tell together beyond what each tells alone.
     fn best_pair(&mut self) -> Result<Choice> {
         let (mut candidates, selected) = (self.candidates(), self.selected());
         if candidates.len() > MAX_PAIRED_FEATURES {
@@ -770,7 +770,7 @@ mod tests {
         assert_eq!(text, "k = 0: between 1 and 6, the number of features");
         assert!(refused(&x, &y, 7, Method::Auto).starts_with("k = 7: between 1 and 6"));
         assert!(refused(&x[..1], &y, 1, Method::Auto).contains("at least two"));
-        assert!(refused(&x, &y, 2, Method::Ksg).contains("estimator = ksg does not go with"));
+        assert!(refused(&x, &y, 2, Method::Ksg).contains("estimator = ksg cannot be used with"));
         let same = numbers("same", vec![1.0; ROWS]);
         assert!(refused(&x, &same, 2, Method::Auto).contains("'same' has the same value"));
         let unknown = "gain".parse::<Criterion>().unwrap_err().to_string();

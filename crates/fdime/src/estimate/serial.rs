@@ -286,8 +286,8 @@ impl SerialDependence {
         let limits_to =
             if time < DOUBTFUL_TIME { Reliability::Fair } else { Reliability::Doubtful };
         let text = format!(
-            "neighbouring rows are alike ({alike}): {} rows are worth about {:.0} independent ones, \
-             so the p-value and the interval are too small; if rows are in the order of time, use ",
+            "neighbouring rows are alike ({alike}): {} rows carry as much information as about \
+             {:.0} independent ones, so the p-value is too small and the interval too narrow; if rows are in the order of time, use ",
             self.rows,
             self.rows as f64 / time
         );

@@ -177,13 +177,13 @@ fn repeated([first, second]: [usize; 2], times: &[f64]) -> Error {
 
 fn off_grid([first, second]: [usize; 2], times: &[f64], step: f64) -> Error {
     let text = format!(
-        "the times are not on a grid: row {} is {:.6} after row {}, which is no multiple of the step \
+        "the times are not on a grid: row {} is {:.6} after row {}, which is not a multiple of the step \
          {step:.6}; resample the series to equal steps, or leave out ",
         second + 1,
         times[second] - times[first],
         first + 1,
     );
-    refused(Message::from(text).parameter(Parameter::Time).text(", and lags count rows"))
+    refused(Message::from(text).parameter(Parameter::Time).text(" to count lags in rows"))
 }
 
 fn mostly_gaps(rows: usize, step: f64) -> Error {
@@ -192,7 +192,7 @@ fn mostly_gaps(rows: usize, step: f64) -> Error {
          rows; name the column of recordings in "
     );
     let message = Message::from(text).parameter(Parameter::Group).text(", or leave out ");
-    refused(message.parameter(Parameter::Time).text(", and lags count rows"))
+    refused(message.parameter(Parameter::Time).text(" to count lags in rows"))
 }
 
 #[cfg(test)]

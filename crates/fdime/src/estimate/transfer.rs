@@ -106,9 +106,9 @@ impl TransferPlan {
         if longest <= most {
             return Ok(());
         }
-        let steps = counted(steps, "row");
+        let steps = counted(steps, "step");
         let expected = match &shortest.name {
-            None => format!("the series has {steps}; at most {most}, half of that").into(),
+            None => format!("must be at most {most}, half of the {steps} of the series").into(),
             Some(name) => Message::from(format!(
                 "recording {} has {steps}, and at most half of that is used as past; use less, or \
                  leave out short recordings of ",
@@ -294,7 +294,7 @@ pub fn transfer_entropy(
     for column in [series.source, series.target] {
         let (rows, count) = (series.timeline.rows(), column.len());
         if count != rows {
-            let columns = [(column.name.clone(), count), ("the column of times".into(), rows)];
+            let columns = [(column.name.clone(), count), ("time".into(), rows)];
             return Err(Error::UnequalColumns { columns });
         }
     }
@@ -327,7 +327,7 @@ impl Past {
     ) -> Result<Estimate> {
         let PairTable { x, y, given, kept, .. } = table;
         let mut decided = plan.for_data(x, &[&y[..], given].concat());
-        if let (RowOrder::AutomaticSeries, RowOrder::Series { gap }) = (plan.order, decided.order) {
+        if let RowOrder::Series { gap } = decided.order {
             let longest = self.lags.iter().copied().fold(self.history, usize::max);
             let most = largest_gap(kept.len(), plan.folds).unwrap_or(0);
             decided.order = RowOrder::Series { gap: gap.max(longest).min(most) };

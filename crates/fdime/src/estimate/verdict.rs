@@ -2,7 +2,7 @@
 
 use super::folds::RowOrder;
 use super::functional::{function_between, function_of};
-use super::levels::Levels;
+use super::levels::{Levels, different_numbers, has_ties};
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
 use super::result::{Baselines, ChainFigures, FoldFigures, GivenFigures, MAX_LATE_GAIN, late_gain};
@@ -237,8 +237,8 @@ fn determined_by_given<E>(
     for side in [evidence.x, evidence.y] {
         if let Some(function) = function_of(given, side, &tick)? {
             let text = format!(
-                "{function}, as far as {} rows can show: given that, nothing is left to tell, and the \
-                 estimate is about rounding or noise",
+                "{function}, as far as {} rows can show: given that, nothing remains, and the \
+                 estimate reflects only rounding or noise",
                 evidence.rows
             );
             return Ok(reason("determined-by-given", Reliability::Doubtful, text));
@@ -483,8 +483,8 @@ fn dependent_blocks(evidence: &Evidence) -> Option<Reason> {
         _ => return None,
     };
     let message = Message::from(format!(
-        "the blocks of {side} share {shared:.2} nats with each other, which are subtracted from terms \
-         that contain them, so errors of both add up; compare with "
+        "the blocks of {side} share {shared:.2} nats with each other, an overlap that is estimated \
+         and subtracted, so errors add up; compare with "
     ));
     reason("dependent-blocks", limits_to, message.setting(Parameter::Chain, "off"))
 }
@@ -544,25 +544,13 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-/// Returns whether a continuous column takes few values.
-pub(super) fn has_ties(column: &Column) -> bool {
-    let Values::Continuous(values) = &column.values else { return false };
-    let mut sorted = values.clone();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted.dedup();
-    sorted.len() < values.len() / 20 || sorted.len() <= 10
-}
-
 /// The most values of a column of whole numbers that are probably codes of categories.
 const MAX_CODES: usize = 20;
 
 /// Returns whether a column of numbers probably holds codes of categories: few different whole numbers.
 fn holds_codes(column: &Column) -> bool {
-    let Values::Continuous(values) = &column.values else { return false };
-    let mut sorted = values.clone();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted.dedup();
-    (3..=MAX_CODES).contains(&sorted.len()) && sorted.iter().all(|value| value.fract() == 0.0)
+    let values = different_numbers(column);
+    (3..=MAX_CODES).contains(&values.len()) && values.iter().all(|value| value.fract() == 0.0)
 }
 
 /// Codes of categories that are read as numbers are the most frequent mistake with tables of classes: the

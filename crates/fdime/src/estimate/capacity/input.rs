@@ -141,6 +141,12 @@ fn places(column: &Column) -> Vec<Place> {
         Values::Continuous(values) => values.iter().map(|value| Place(value + 0.0)).collect(),
         Values::Discrete { codes, labels } => {
             let numbers: Option<Vec<f64>> = labels.iter().map(|label| label.parse().ok()).collect();
+            // '1' and '1.0' are different categories.
+            let numbers = numbers.filter(|numbers| {
+                let mut sorted = numbers.clone();
+                sorted.sort_by(f64::total_cmp);
+                sorted.windows(2).all(|pair| pair[0] < pair[1])
+            });
             let place = |code: &u32| match &numbers {
                 Some(numbers) => Place(numbers[*code as usize]),
                 None => Place(f64::from(*code)),

@@ -120,7 +120,7 @@ fn methods_without_ratios_of_pairs_are_refused() {
     let (input, output) = drawn(&channel, &[0.5, 0.5], 100, 1);
     for method in ["ksg", "copula", "cca"] {
         let error = found(&input, &output, &plan(method, Effort::Quick, 0)).unwrap_err();
-        assert!(error.to_string().contains("does not go with a capacity"), "{error}");
+        assert!(error.to_string().contains("cannot be used with a capacity"), "{error}");
     }
     let chain = ChainChoice::Blocks(2);
     let plan = EstimatePlan { chain, ..plan("auto", Effort::Quick, 0) };

@@ -103,6 +103,16 @@ impl PowerPlan {
         if !(self.alpha > 0.0 && self.alpha <= 0.5) {
             return Err(invalid(Parameter::Alpha, self.alpha, "above 0 and at most 0.5"));
         }
+        let smallest_p = 1.0 / (self.estimate.permutations + 1) as f64;
+        if smallest_p > self.alpha {
+            let expected = format!(
+                "with {} no p-value is below {smallest_p:.2}; at least {} for an alpha of {}",
+                self.estimate.permutations,
+                (1.0 / self.alpha).ceil(),
+                self.alpha
+            );
+            return Err(invalid(Parameter::Permutations, self.estimate.permutations, expected));
+        }
         if self.estimate.method == Method::Ksg {
             return Err(Error::Incompatible {
                 parameter: Parameter::Estimator,
@@ -289,7 +299,8 @@ pub fn power_study(
         mi,
         columns,
         sizes: sizes.collect(),
-        needed: needed.map(|(power, curve)| RowsNeeded::new(power, &curve, &outcomes, mi.0)),
+        needed: needed
+            .map(|(power, curve)| RowsNeeded::new(power, &curve, &outcomes, mi.0, plan.min_rows())),
     })
 }
 
@@ -361,15 +372,15 @@ impl Simulation<'_> {
                 return Ok(curve);
             }
             let tried = (counts[0].rows as f64, counts[counts.len() - 1].rows as f64);
-            let next = curve.rows(targets[batch % targets.len()]).0;
-            let next = next.clamp(tried.0 / MAX_STEP, tried.1 * MAX_STEP);
-            if next > MAX_STUDY_ROWS as f64 {
+            let rows_of =
+                |power: f64| curve.rows(power).0.clamp(tried.0 / MAX_STEP, tried.1 * MAX_STEP);
+            if rows_of(power) > MAX_STUDY_ROWS as f64 {
                 let expected = format!(
                     "so little information needs more than {MAX_STUDY_ROWS} rows for a power of {power}"
                 );
                 return Err(invalid(Parameter::Mi, self.plan.level, expected));
             }
-            rows = self.allowed(next);
+            rows = self.allowed(rows_of(targets[batch % targets.len()]));
         }
     }
 
@@ -450,8 +461,10 @@ impl RowsNeeded {
         curve: &PowerCurve,
         outcomes: &BTreeMap<usize, Vec<Outcome>>,
         mi: f64,
+        min_rows: usize,
     ) -> Self {
         let (rows, low, high) = curve.rows(power);
+        let rounded = |rows: f64| rounded(rows).max(min_rows);
         // The size nearest to the answer, and those within a fifth of it.
         let distance = |size: &usize| (*size as f64 / rows).ln().abs();
         let nearest = outcomes.keys().map(distance).fold(f64::INFINITY, f64::min);

@@ -92,7 +92,7 @@ impl PowerRecord {
                     needed.rows, needed.rows_low, needed.rows_high
                 ));
                 lines.push(format!(
-                    "With so many rows the test at the {level} level finds a dependence of {} with \
+                    "With this many rows the test at the {level} level finds a dependence of {} with \
                      a probability of {power}.",
                     self.assumption(bits)
                 ));
