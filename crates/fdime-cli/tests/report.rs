@@ -34,7 +34,7 @@ fn the_page_of_an_estimate_is_the_same_from_its_json() {
         let run = saved(&folder, &format!("{request} --report {}", first.display()));
         let summary = stdout(&format!("report {run} --html {}", again.display()));
         assert_eq!(text(&first), text(&again), "{request}");
-        assert!(text(&again).contains("Data, coloured by pointwise information"));
+        assert!(text(&again).contains("coloured by pointwise information"));
         assert!(summary.starts_with("I(x; y"), "{summary}");
         // The JSON of Python has neither the name of the command nor figures.
         let mut value: serde_json::Value = serde_json::from_str(&text(Path::new(&run))).unwrap();

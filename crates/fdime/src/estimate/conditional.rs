@@ -4,11 +4,11 @@
 //!
 //! I(X; Y | Z) = I(X - m(Z); Y - g(Z) | Z),
 //!
-//! because given z, subtracting m(z) is one-to-one. So x and y are replaced by what is left of them
-//! after a regression on z ([`predict`]). Then I(X; Z) is close to 0, and the estimate is not the
+//! because given z, subtracting m(z) is one-to-one; so is dividing by s(z) > 0. So x and y are replaced by what is left of them
+//! after regressions on z ([`predict_with_spread`]): their residuals, divided by the spread of these. Then I(X; Z) is close to 0, and the estimate is not the
 //! difference of two large numbers.
 
-use super::crossfit::{FoldTables, Table, crossfit};
+use super::crossfit::{FoldTables, PartOfY, Table, crossfit};
 use super::folds::{Fold, RowOrder, folds_of_recordings};
 use super::independence::{IndependenceTest, PairedNull};
 use super::levels::different_numbers;
@@ -16,8 +16,8 @@ use super::method::Method;
 use super::neighbourhoods::neighbourhoods;
 use super::plan::EstimatePlan;
 use super::progress::{Progress, check};
-use super::regression::{Prediction, predict};
-use super::result::{Baselines, Estimate, GivenFigures};
+use super::regression::{FEW_INPUTS, Prediction, directions_beside, predict_with_spread};
+use super::result::{Baselines, Estimate, GivenFigures, Residuals};
 use super::serial::SerialDependence;
 use super::shift_test::shift_test;
 use super::terms::{WithoutBegin, sum};
@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::message::{Message, Parameter};
 use crate::nats::Nats;
 use crate::parallel::{Tick, run_jobs};
+use std::iter;
 
 /// The share of a column's variance from which its prediction is an input of critics.
 const MIN_EXPLAINED: f64 = 0.02;
@@ -129,8 +130,12 @@ pub(super) fn estimate_given_recordings(
         remaining_nats: terms.fits[1].mi(),
         neighbourhood_p_value: neighbourhoods.p_value,
     };
-    let baselines =
-        Baselines { gaussian_copula_nats: gaussian_copula(&adjusted[0], &tick)?, ksg_nats: None };
+    let gaussian_copula_nats = match has_unadjusted(x, plan) && has_unadjusted(y, plan) {
+        // Unadjusted columns share what both share with z.
+        true => None,
+        false => gaussian_copula(&adjusted[0], &tick)?,
+    };
+    let baselines = Baselines { gaussian_copula_nats, ksg_nats: None };
     let findings = Findings {
         table,
         plan,
@@ -140,7 +145,8 @@ pub(super) fn estimate_given_recordings(
         baselines,
         given: Some((given, figures)),
     };
-    findings.conclude(progress)
+    let residuals = Some(Residuals::held_out(table, &adjusted, plan.order));
+    Ok(Estimate { residuals, ..findings.conclude(progress)? })
 }
 
 /// Refuses methods and chains that have no conditional estimate.
@@ -170,10 +176,12 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// The columns of a fold, adjusted by regressions on its training rows.
 struct AdjustedFold {
+    test: Vec<u32>,
     x: Vec<Column>,
-    /// The columns of y, those that are held fixed, and predictions from these.
+    /// The columns of y, summaries of those that are held fixed, and these themselves.
     y_and_given: Vec<Column>,
     y_columns: usize,
+    summary_columns: usize,
     /// Test rows that are alike in what is held fixed; `None` for a series.
     groups: Option<Vec<Vec<u32>>>,
     /// The mean share of the variance of x and y that was predicted; `None` for categories.
@@ -211,21 +219,11 @@ fn adjusted_fold(
     tick: Tick,
 ) -> Result<AdjustedFold> {
     let sides = [table.x, table.y];
-    let mut of_x = predict(&sides.concat(), given, &fold.train, plan.seed, tick)?;
+    let mut of_x = predict_with_spread(&sides.concat(), given, &fold.train, plan.seed, tick)?;
     let of_y = of_x.split_off(table.x.len());
     let predictions = [of_x, of_y];
     let explained = [0, 1].map(|side| mean_explained(&predictions[side]));
-    let predicted: Vec<Column> = [0, 1]
-        .into_iter()
-        .flat_map(|side| predicted_columns(sides[side], &predictions[side]))
-        .collect();
-    let along: Vec<Vec<f64>> = predictions
-        .iter()
-        .flatten()
-        .flatten()
-        .filter(|prediction| prediction.explained >= MIN_EXPLAINED)
-        .flat_map(|prediction| prediction.along.clone())
-        .collect();
+    let along: Vec<Vec<f64>> = predictions.iter().flatten().flatten().flat_map(along).collect();
     let groups = match plan.order {
         RowOrder::Exchangeable => Some(neighbourhoods(given, &along, fold, plan.seed, tick)?),
         RowOrder::Series { .. } | RowOrder::AutomaticSeries => None,
@@ -233,19 +231,101 @@ fn adjusted_fold(
     let [x, mut y] = [0, 1].map(|side| {
         let columns = sides[side].iter().zip(&predictions[side]);
         let adjusted = columns.map(|(column, prediction)| match prediction {
-            Some(prediction) if different_numbers(column).len() > MAX_UNADJUSTED_VALUES => {
-                prediction.residual_of(column)
-            }
+            Some(prediction) if is_adjusted(column, plan.order) => prediction.residual_of(column),
             _ => column.clone(),
         });
         adjusted.collect::<Vec<Column>>()
     });
+    let summaries = summaries(sides, given, &predictions, fold, plan, tick)?;
+    let (y_columns, summary_columns) = (table.y.len(), summaries.len());
+    y.extend(summaries);
     y.extend(given.iter().cloned());
-    // A network learns a function of a single column by itself.
-    if given.len() > 1 {
-        y.extend(predicted);
+    let test = fold.test.clone();
+    Ok(AdjustedFold { test, x, y_and_given: y, y_columns, summary_columns, groups, explained })
+}
+
+/// Returns functions of the given columns that say what x and y have to do with them. A critic learns
+/// more from these than from many columns, of which it would have to find the few that matter.
+fn summaries(
+    sides: [&[Column]; 2],
+    given: &[Column],
+    predictions: &[Vec<Option<Prediction>>; 2],
+    fold: &Fold,
+    plan: &EstimatePlan,
+    tick: Tick,
+) -> Result<Vec<Column>> {
+    let mut summaries = Vec::new();
+    // Linear methods use every direction in z anyway.
+    let is_linear = matches!(plan.method, Method::GaussianCopula | Method::Cca);
+    for (side, predictions) in predictions.iter().enumerate() {
+        for (column, prediction) in sides[side].iter().zip(predictions) {
+            let Some(prediction) = prediction else { continue };
+            // A network learns a function of a single column by itself; a linear method does not.
+            if given.len() == 1 && is_adjusted(column, plan.order) {
+                continue;
+            }
+            let explains = prediction.explained >= MIN_EXPLAINED;
+            summaries.extend(explains.then(|| prediction.mean.clone()));
+            summaries.extend(prediction.spread.as_ref().map(|spread| spread.log.clone()));
+            if given.len() > FEW_INPUTS && !is_linear {
+                let (others, train) = (sides[1 - side], &fold.train);
+                summaries.extend(directions_beside(others, column, given, train, plan.seed, tick)?);
+            }
+        }
     }
-    Ok(AdjustedFold { x, y_and_given: y, y_columns: table.y.len(), groups, explained })
+    let named = |(index, values): (usize, Vec<f64>)| Column {
+        name: format!("summary {}", index + 1),
+        values: Values::Continuous(values),
+    };
+    Ok(summaries.into_iter().enumerate().map(named).collect())
+}
+
+/// Returns the given columns along the directions that matter for a prediction.
+fn along(prediction: &Prediction) -> Vec<Vec<f64>> {
+    let explains = prediction.explained >= MIN_EXPLAINED;
+    let of_mean = if explains { &prediction.along[..] } else { &[] };
+    let of_spread = prediction.spread.iter().flat_map(|spread| &spread.along);
+    of_mean.iter().chain(of_spread).cloned().collect()
+}
+
+/// Returns whether the prediction of a column is subtracted from it. In a series it always is: the test
+/// shifts x against y and z, which assumes that x is independent of z.
+fn is_adjusted(column: &Column, order: RowOrder) -> bool {
+    let is_number = matches!(column.values, Values::Continuous(_));
+    is_number
+        && (order != RowOrder::Exchangeable
+            || different_numbers(column).len() > MAX_UNADJUSTED_VALUES)
+}
+
+/// Returns whether a side has numbers from which no prediction is subtracted.
+fn has_unadjusted(side: &[Column], plan: &EstimatePlan) -> bool {
+    let is_number = |column: &&Column| matches!(column.values, Values::Continuous(_));
+    side.iter().filter(is_number).any(|column| !is_adjusted(column, plan.order))
+}
+
+impl Residuals {
+    /// Returns the residuals of each fold's test rows.
+    fn held_out(table: Table, folds: &[AdjustedFold], order: RowOrder) -> Self {
+        let side = |columns: &[Column], adjusted: fn(&AdjustedFold) -> &[Column]| {
+            let column = |(index, column): (usize, &Column)| {
+                if !is_adjusted(column, order) {
+                    return column.clone();
+                }
+                let mut residuals = vec![0.0; table.rows];
+                for fold in folds {
+                    if let Values::Continuous(values) = &adjusted(fold)[index].values {
+                        fold.test
+                            .iter()
+                            .for_each(|&row| residuals[row as usize] = values[row as usize]);
+                    }
+                }
+                let name = format!("{} (residual)", column.name);
+                Column { name, values: Values::Continuous(residuals) }
+            };
+            columns.iter().enumerate().map(column).collect()
+        };
+        Residuals { x: side(table.x, |fold| &fold.x), y: side(table.y, |fold| &fold.y_and_given) }
+    }
 }
 
 /// Returns the columns with their predictions subtracted; categories remain as they are.
@@ -255,16 +335,6 @@ pub(super) fn residuals(columns: &[Column], predictions: &[Option<Prediction>]) 
         None => column.clone(),
     };
     columns.iter().zip(predictions).map(residual).collect()
-}
-
-/// Returns the predictions that explain something as columns.
-fn predicted_columns(columns: &[Column], predictions: &[Option<Prediction>]) -> Vec<Column> {
-    let column = |(column, prediction): (&Column, &Option<Prediction>)| {
-        let prediction = prediction.as_ref().filter(|found| found.explained >= MIN_EXPLAINED)?;
-        let name = format!("predicted {}", column.name);
-        Some(Column { name, values: Values::Continuous(prediction.mean.clone()) })
-    };
-    columns.iter().zip(predictions).filter_map(column).collect()
 }
 
 fn mean_explained(predictions: &[Option<Prediction>]) -> Option<f64> {
@@ -288,14 +358,28 @@ impl Terms {
         progress: &dyn Progress,
     ) -> Result<Self> {
         let groups = || folds.iter().map(|fold| fold.groups.clone()).collect();
+        let y_columns = folds[0].y_columns;
+        let summarised: Vec<usize> = folds.iter().map(|fold| fold.summary_columns).collect();
+        let of_y = PartOfY { name: "of y alone", columns: vec![y_columns; folds.len()] };
+        let of_summaries = |before: usize| PartOfY {
+            name: "with z in summary",
+            columns: summarised.iter().map(|count| before + count).collect(),
+        };
+        let is_shorter = |fold: &AdjustedFold| {
+            let given = fold.y_and_given.len() - fold.y_columns - fold.summary_columns;
+            (1..given).contains(&fold.summary_columns)
+        };
+        let has_summaries = folds.iter().all(is_shorter);
         let with_y = FoldTables {
             tables: folds.iter().map(|fold| fold.table(0, starts)).collect(),
-            first_of_y: Some(folds[0].y_columns),
+            parts_of_y: iter::once(of_y)
+                .chain(has_summaries.then(|| of_summaries(y_columns)))
+                .collect(),
             groups: groups(),
         };
         let without_y = FoldTables {
-            tables: folds.iter().map(|fold| fold.table(fold.y_columns, starts)).collect(),
-            first_of_y: None,
+            tables: folds.iter().map(|fold| fold.table(y_columns, starts)).collect(),
+            parts_of_y: has_summaries.then(|| of_summaries(0)).into_iter().collect(),
             groups: groups(),
         };
         let fit = |data: &FoldTables| -> Result<Fitted> {
@@ -343,7 +427,7 @@ fn test_short_series(
     let all: Vec<u32> = (0..table.rows as u32).collect();
     let tick = || check(progress);
     let rest = |side: &[Column]| -> Result<Vec<Column>> {
-        Ok(residuals(side, &predict(side, given, &all, plan.seed, &tick)?))
+        Ok(residuals(side, &predict_with_spread(side, given, &all, plan.seed, &tick)?))
     };
     shift_test(&rest(table.x)?, &rest(table.y)?, plan.permutations, progress)
 }

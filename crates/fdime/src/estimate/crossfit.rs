@@ -74,9 +74,9 @@ pub(super) struct FoldTables<'a> {
     /// The table of each fold. Folds have tables of their own if columns depend on what was fitted
     /// to the fold's training rows.
     pub(super) tables: Vec<Table<'a>>,
-    /// The number of first columns of y that every recipe also uses alone. The others may tell
-    /// nothing, and a critic that does not see them learns more from few rows.
-    pub(super) first_of_y: Option<usize>,
+    /// Parts of y that every recipe also uses alone. The other columns may tell nothing, and a critic
+    /// that does not see them learns more from few rows.
+    pub(super) parts_of_y: Vec<PartOfY>,
     /// Groups of the test rows of each fold. If given, the test of independence permutes rows within
     /// groups.
     pub(super) groups: Option<Vec<Vec<Vec<u32>>>>,
@@ -85,8 +85,16 @@ pub(super) struct FoldTables<'a> {
 impl<'a> FoldTables<'a> {
     /// Returns the same table for all folds.
     pub(super) fn same(table: Table<'a>, folds: usize) -> Self {
-        FoldTables { tables: vec![table; folds], first_of_y: None, groups: None }
+        FoldTables { tables: vec![table; folds], parts_of_y: Vec::new(), groups: None }
     }
+}
+
+/// The first columns of y.
+pub(super) struct PartOfY {
+    /// What is added to the names of recipes that use only these columns.
+    pub(super) name: &'static str,
+    /// The number of columns in each fold.
+    pub(super) columns: Vec<usize>,
 }
 
 /// A critic trained on one fold.
@@ -203,34 +211,35 @@ pub(super) fn crossfit(
 }
 
 /// A recipe in the race.
-struct Entrant {
+struct Entrant<'a> {
     /// The recipe, adapted to the number of rows.
     recipe: CriticRecipe,
-    /// The number of columns of y, the first ones, that its critics see; `None` for all columns,
-    /// whose number may differ between folds.
-    first_of_y: Option<usize>,
+    /// The columns of y that its critics see; `None` for all columns.
+    part_of_y: Option<&'a PartOfY>,
 }
 
-impl Entrant {
-    /// Returns the columns of y that its critics see.
-    fn visible<'a>(&self, y: &'a [Column]) -> &'a [Column] {
-        &y[..self.first_of_y.unwrap_or(y.len())]
+impl Entrant<'_> {
+    /// Returns the columns of y that its critics see in a fold.
+    fn visible<'a>(&self, fold: usize, y: &'a [Column]) -> &'a [Column] {
+        &y[..self.part_of_y.map_or(y.len(), |part| part.columns[fold])]
     }
 }
 
 /// Returns all entrants of the race.
-fn entrants(data: &FoldTables, plan: &EstimatePlan, training_rows: usize) -> Vec<Entrant> {
-    let fewest = data.tables.iter().map(|table| table.y.len()).min().unwrap_or(0);
+fn entrants<'a>(
+    data: &'a FoldTables,
+    plan: &EstimatePlan,
+    training_rows: usize,
+) -> Vec<Entrant<'a>> {
     let sized = plan.portfolio.recipes.iter().map(|recipe| recipe.sized_for(training_rows));
-    let with_all = sized.clone().map(|recipe| Entrant { recipe, first_of_y: None });
-    let with_first =
-        data.first_of_y.filter(|&first| first < fewest).into_iter().flat_map(|first| {
-            sized.clone().map(move |recipe| {
-                let name = format!("{} of y alone", recipe.name);
-                Entrant { recipe: CriticRecipe { name, ..recipe }, first_of_y: Some(first) }
-            })
-        });
-    with_all.chain(with_first).collect()
+    let with_all = sized.clone().map(|recipe| Entrant { recipe, part_of_y: None });
+    let with_parts = data.parts_of_y.iter().flat_map(|part| {
+        sized.clone().map(move |recipe| {
+            let name = format!("{} {}", recipe.name, part.name);
+            Entrant { recipe: CriticRecipe { name, ..recipe }, part_of_y: Some(part) }
+        })
+    });
+    with_all.chain(with_parts).collect()
 }
 
 /// Returns the folds whose validation rows may decide how this fold's test rows are scored: those
@@ -313,7 +322,7 @@ struct Work<'a> {
     plan: &'a EstimatePlan,
     estimator: &'a Estimator,
     folds: &'a [Fold],
-    entrants: Vec<Entrant>,
+    entrants: Vec<Entrant<'a>>,
     /// The number of entrants that are trained on all folds.
     finalists: usize,
     engine: &'a dyn Engine,
@@ -355,7 +364,7 @@ impl Work<'_> {
         let race = if race_folds == 0 { Vec::new() } else { ranking };
         let race = race.into_iter().enumerate().map(|(rank, (recipe, validation))| RaceEntry {
             recipe: self.entrants[recipe].recipe.name.clone(),
-            validation,
+            validation: validation.is_finite().then_some(validation),
             chosen: rank < finalists,
         });
         Ok((candidates, race.collect()))
@@ -376,7 +385,7 @@ impl Work<'_> {
     /// Returns the cost of one training.
     fn cost_of_one(&self, entrant: &Entrant) -> u64 {
         let Table { x, y, .. } = self.data.tables[0];
-        training_cost(&entrant.recipe, x.len() + entrant.visible(y).len())
+        training_cost(&entrant.recipe, x.len() + entrant.visible(0, y).len())
     }
 
     /// Returns the number of folds that the race is run on; none if all recipes are finalists.
@@ -483,7 +492,7 @@ impl Work<'_> {
         Ok(TableRows {
             x,
             y,
-            map: InputMap::fit(&entrant.recipe, x, entrant.visible(y), train, &tick)?,
+            map: InputMap::fit(&entrant.recipe, x, entrant.visible(job.fold, y), train, &tick)?,
             train: thinned(train, MAX_TRAINING_ROWS),
             validation: thinned(validation, MAX_VALIDATION_ROWS),
             progress: self.progress,
@@ -672,7 +681,10 @@ impl Work<'_> {
     /// ratio of a Gaussian copula that keeps every correlation, however small. Empty if there is none.
     fn ties(&self, index: usize, pairs: &[(u32, u32)]) -> Result<Vec<f32>> {
         let Table { x, y, .. } = self.data.tables[index];
-        let y = &y[..self.data.first_of_y.unwrap_or(y.len())];
+        let y = match self.data.parts_of_y.first() {
+            Some(part) => &y[..part.columns[index]],
+            None => y,
+        };
         let fold = &self.folds[index];
         let tick = || check(self.progress);
         let gaussian = GaussianReference::fit(x, y, &fold.train, Scaling::Gaussian, false, &tick)?;

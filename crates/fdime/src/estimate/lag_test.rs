@@ -4,7 +4,7 @@ use super::conditional::residuals;
 use super::fourier::Spectrum;
 use super::lag::{LagPlan, LagSeries};
 use super::progress::{Progress, check};
-use super::regression::predict;
+use super::regression::predict_with_spread;
 use super::serial::features;
 use super::timeline::Recording;
 use crate::data::{Column, Values};
@@ -179,7 +179,7 @@ fn row_features(
         let side = [column];
         let predictions = match given.is_empty() {
             true => vec![None],
-            false => predict(&side, &given, &all, seed, &|| check(progress))?,
+            false => predict_with_spread(&side, &given, &all, seed, &|| check(progress))?,
         };
         Ok(residuals(&side, &predictions).remove(0))
     };

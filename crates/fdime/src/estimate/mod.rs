@@ -72,7 +72,7 @@ pub use recipe::{CriticRecipe, Portfolio, ReferenceKind};
 pub use report::{EstimateRecord, EstimateReport, Paragraph, format_p_value};
 pub use result::{
     Baselines, ChainFigures, Estimate, FoldFigures, FoldRows, GivenFigures, MemberFigures,
-    RaceEntry, TermFigures,
+    RaceEntry, Residuals, TermFigures,
 };
 pub use saved::{SavedColumn, SavedModel};
 pub use scaling::{ColumnScaler, Features, Radius, Scaling, SideScaler};
@@ -266,6 +266,7 @@ impl Findings<'_> {
             models: fit.models,
             chain,
             given: given.map(|(_, figures)| figures),
+            residuals: None,
         })
     }
 }
@@ -579,5 +580,6 @@ fn nearest_neighbours(
         models: Vec::new(),
         chain: None,
         given: None,
+        residuals: None,
     })
 }

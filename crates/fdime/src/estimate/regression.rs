@@ -20,7 +20,7 @@ const CHUNK_ROWS: usize = 4_096;
 const MAX_WAVES: usize = 200;
 
 /// The number of inputs up to which waves along all of them together are enough.
-const FEW_INPUTS: usize = 3;
+pub(super) const FEW_INPUTS: usize = 3;
 
 /// The maximum number of inputs for which directions are computed.
 const MAX_INPUTS_OF_DIRECTIONS: usize = 200;
@@ -55,6 +55,9 @@ const PENALTIES: [f64; 5] = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 /// The shortest and the longest scale of waves, in standard deviations of the inputs.
 const SCALES: [f64; 2] = [0.15, 3.0];
 
+/// The maximum of |ln spread|.
+const MAX_LOG_SPREAD: f64 = 3.0;
+
 /// A column and what other columns predict of it.
 pub(super) struct Prediction {
     /// The column, scaled to a variance of 1.
@@ -66,12 +69,38 @@ pub(super) struct Prediction {
     /// The given columns along the directions in which the mean varies most, in every row. There are
     /// none if nothing is explained.
     pub(super) along: Vec<Vec<f64>>,
+    /// The spread of the residuals; `None` if the given columns do not predict it, or if it was not
+    /// asked for.
+    pub(super) spread: Option<Spread>,
+}
+
+/// How the spread of a column's residuals depends on other columns.
+pub(super) struct Spread {
+    /// The logarithm of the spread in every row, relative to the usual one.
+    pub(super) log: Vec<f64>,
+    /// The given columns along the directions in which it varies most, in every row.
+    pub(super) along: Vec<Vec<f64>>,
 }
 
 impl Prediction {
-    /// Returns the difference between the column and its conditional mean.
+    /// Returns the difference between the column and its conditional mean, divided by its spread.
     pub(super) fn residual(&self) -> Vec<f64> {
+        let mut residual = self.difference();
+        if let Some(Spread { log, .. }) = &self.spread {
+            residual.iter_mut().zip(log).for_each(|(value, log)| *value *= (-log).exp());
+        }
+        residual
+    }
+
+    fn difference(&self) -> Vec<f64> {
         self.scaled.iter().zip(&self.mean).map(|(value, mean)| value - mean).collect()
+    }
+
+    /// Returns ln |residual| of the training rows.
+    fn log_sizes(&self, train: &[u32]) -> DVector<f64> {
+        let difference = self.difference();
+        let of_rows: Vec<f64> = train.iter().map(|&row| difference[row as usize]).collect();
+        log_sizes(&of_rows)
     }
 
     /// Returns the residual of a column under its name.
@@ -95,7 +124,7 @@ pub(super) fn predict(
     tick: Tick,
 ) -> Result<Vec<Option<Prediction>>> {
     let train = &thinned(train, MAX_ROWS);
-    let scaler = SideScaler::plain(given, train, Scaling::Gaussian, tick)?;
+    let (scaler, inputs) = scaled_inputs(given, train, tick)?;
     let mut scaled = Vec::new();
     for column in targets {
         if let Values::Continuous(_) = column.values {
@@ -104,8 +133,6 @@ pub(super) fn predict(
             }
         }
     }
-    let inputs = scaler.apply(given, train);
-    let inputs = DMatrixView::from_slice(&inputs, scaler.width(), train.len()).map(f64::from);
     let values = DMatrix::from_fn(train.len(), scaled.len(), |i, k| scaled[k][train[i] as usize]);
     let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 0);
     let fits = fit(&inputs, &values, &mut rng, tick)?;
@@ -126,9 +153,113 @@ pub(super) fn predict(
         if along.is_empty() && explained > 0.0 {
             along.push(mean.clone());
         }
-        predictions.push(Some(Prediction { scaled, mean, explained, along }));
+        predictions.push(Some(Prediction { scaled, mean, explained, along, spread: None }));
     }
     Ok(predictions)
+}
+
+/// Predicts columns as [`predict`] does, and also the spread of their residuals: ln |residual| is
+/// predicted like a column.
+pub(super) fn predict_with_spread(
+    targets: &[Column],
+    given: &[Column],
+    train: &[u32],
+    seed: u64,
+    tick: Tick,
+) -> Result<Vec<Option<Prediction>>> {
+    let mut predictions = predict(targets, given, train, seed, tick)?;
+    let train = &thinned(train, MAX_ROWS);
+    let sizes: Vec<DVector<f64>> =
+        predictions.iter().flatten().map(|found| found.log_sizes(train)).collect();
+    if sizes.is_empty() {
+        return Ok(predictions);
+    }
+    let (scaler, inputs) = scaled_inputs(given, train, tick)?;
+    let values = DMatrix::from_columns(&sizes);
+    let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 1);
+    let fits = fit(&inputs, &values, &mut rng, tick)?;
+    for (target, (prediction, fit)) in predictions.iter_mut().flatten().zip(fits).enumerate() {
+        if fit.explained < min_explained(train.len()) {
+            continue;
+        }
+        let value = values.columns(target, 1).into_owned();
+        let fit = refine(fit, &inputs, &value, &mut rng, tick)?;
+        let limited = |log: f64| (log - fit.mean).clamp(-MAX_LOG_SPREAD, MAX_LOG_SPREAD);
+        let log = fit.apply(&scaler, given, tick)?.into_iter().map(limited).collect();
+        let along = fit.along_directions(&inputs, &scaler, given, tick)?;
+        prediction.spread = Some(Spread { log, along });
+    }
+    Ok(predictions)
+}
+
+/// Returns the given columns along the directions in which the mean and the spread of a column vary
+/// most where `others` are known too, in every row; none for a category. What others tell would
+/// otherwise be noise that hides these directions.
+pub(super) fn directions_beside(
+    others: &[Column],
+    target: &Column,
+    given: &[Column],
+    train: &[u32],
+    seed: u64,
+    tick: Tick,
+) -> Result<Vec<Vec<f64>>> {
+    let train = &thinned(train, MAX_ROWS);
+    let (scaler, of_given) = scaled_inputs(given, train, tick)?;
+    let (_, of_others) = scaled_inputs(others, train, tick)?;
+    let (first, width) = (of_given.nrows(), of_given.nrows() + of_others.nrows());
+    if !matches!(target.values, Values::Continuous(_)) || width > MAX_INPUTS_OF_DIRECTIONS {
+        return Ok(Vec::new());
+    }
+    let mut inputs = of_given.resize_vertically(width, 0.0);
+    inputs.rows_mut(first, of_others.nrows()).copy_from(&of_others);
+    let scaled = scaled_column(target, train, Scaling::Gaussian, tick)?;
+    let mut value = DMatrix::from_fn(train.len(), 1, |i, _| scaled[train[i] as usize]);
+    let mut rng = stream(seed, Purpose::Parameters, u64::MAX, 2);
+    let mut found = Vec::new();
+    // First the mean, then the spread of its residuals.
+    for _ in 0..2 {
+        let fit = fit(&inputs, &value, &mut rng, tick)?.remove(0);
+        let fit = refine(fit, &inputs, &value, &mut rng, tick)?;
+        // Every input has a gradient by chance. Most may be along the others.
+        let gradients = gradients(&fit, &inputs);
+        let share = gradients.rows(0, first).norm_squared() / gradients.norm_squared();
+        let by_chance = 4.0 * first as f64 / train.len() as f64;
+        if fit.explained >= min_explained(train.len()) && share > by_chance {
+            let directions = directions(&fit, &inputs, first);
+            found.extend(along(&directions, &scaler, given, tick)?);
+        }
+        let residuals = value.column(0) - fit.values(&inputs);
+        value = DMatrix::from_columns(&[log_sizes(residuals.as_slice())]);
+    }
+    Ok(found)
+}
+
+/// Returns the share of a variance from which this many rows show that it is not explained by chance.
+fn min_explained(rows: usize) -> f64 {
+    10.0 / rows.max(1) as f64
+}
+
+/// Returns ln |residual|. A part of the root mean square is added, so that residuals that happen to be
+/// close to 0 do not decide.
+fn log_sizes(residuals: &[f64]) -> DVector<f64> {
+    let squares: f64 = residuals.iter().map(|value| value * value).sum();
+    let least = 0.1 * (squares / residuals.len().max(1) as f64).sqrt();
+    let least = least.max(f64::MIN_POSITIVE);
+    let sizes = residuals.iter().map(|value| (value.abs() + least).ln());
+    DVector::from_iterator(residuals.len(), sizes)
+}
+
+/// Returns the scaling of the given columns, and the inputs of the training rows as the columns of a
+/// matrix.
+fn scaled_inputs(
+    given: &[Column],
+    train: &[u32],
+    tick: Tick,
+) -> Result<(SideScaler, DMatrix<f64>)> {
+    let scaler = SideScaler::plain(given, train, Scaling::Gaussian, tick)?;
+    let inputs = scaler.apply(given, train);
+    let inputs = DMatrixView::from_slice(&inputs, scaler.width(), train.len()).map(f64::from);
+    Ok((scaler, inputs))
 }
 
 fn scaled_column(column: &Column, train: &[u32], scaling: Scaling, tick: Tick) -> Result<Vec<f64>> {
@@ -208,13 +339,15 @@ impl Fit {
         if self.explained <= 0.0 {
             return Ok(vec![self.mean; rows as usize]);
         }
-        let offset = self.mean - self.centers.dot(&self.coefficients);
         let mut predictions = Vec::with_capacity(rows as usize);
-        for_chunks(scaler, given, tick, |inputs| {
-            let functions = self.basis.apply(&inputs);
-            predictions.extend((functions * &self.coefficients).iter().map(|value| value + offset));
-        })?;
+        for_chunks(scaler, given, tick, |inputs| predictions.extend(self.values(&inputs).iter()))?;
         Ok(predictions)
+    }
+
+    /// Returns the prediction for each row; inputs are the columns of a matrix.
+    fn values(&self, inputs: &DMatrix<f64>) -> DVector<f64> {
+        let offset = self.mean - self.centers.dot(&self.coefficients);
+        (self.basis.apply(inputs) * &self.coefficients).add_scalar(offset)
     }
 
     /// Returns the inputs of every row along the directions in which the fit varies most.
@@ -228,16 +361,25 @@ impl Fit {
         if self.explained <= 0.0 || train.nrows() > MAX_INPUTS_OF_DIRECTIONS {
             return Ok(Vec::new());
         }
-        let directions = directions(self, train);
-        let mut along = vec![Vec::new(); directions.ncols()];
-        for_chunks(scaler, given, tick, |inputs| {
-            let projected = inputs.transpose() * &directions;
-            for (values, column) in along.iter_mut().zip(projected.column_iter()) {
-                values.extend(column.iter());
-            }
-        })?;
-        Ok(along)
+        along(&directions(self, train, train.nrows()), scaler, given, tick)
     }
+}
+
+/// Returns the given columns of every row along directions, the columns of a matrix.
+fn along(
+    directions: &DMatrix<f64>,
+    scaler: &SideScaler,
+    given: &[Column],
+    tick: Tick,
+) -> Result<Vec<Vec<f64>>> {
+    let mut along = vec![Vec::new(); directions.ncols()];
+    for_chunks(scaler, given, tick, |inputs| {
+        let projected = inputs.transpose() * directions;
+        for (values, column) in along.iter_mut().zip(projected.column_iter()) {
+            values.extend(column.iter());
+        }
+    })?;
+    Ok(along)
 }
 
 /// Calls a function with the inputs of all rows, some at a time; inputs are the columns of a matrix.
@@ -313,9 +455,9 @@ fn refine(
             break;
         }
         let before = fit.explained;
-        let found = directions(&fit, inputs);
+        let found = directions(&fit, inputs, width);
         fit = better_along(fit, &found, inputs, value, rng, tick)?;
-        let found = directions(&fit, inputs);
+        let found = directions(&fit, inputs, width);
         if let Some(corrected) = corrected_directions(&fit, &found, inputs, value) {
             fit = better_along(fit, &corrected, inputs, value, rng, tick)?;
         }
@@ -353,9 +495,7 @@ fn corrected_directions(
     let functions = DMatrix::from_fn(rows, width * directions.ncols(), |row, k| {
         slopes[(k / width, row)] * inputs[(k % width, row)]
     });
-    let offset = fit.mean - fit.centers.dot(&fit.coefficients);
-    let predicted = fit.basis.apply(inputs) * &fit.coefficients;
-    let left = DMatrix::from_fn(rows, 1, |row, _| value[(row, 0)] - predicted[row] - offset);
+    let left = DMatrix::from_columns(&[value.column(0) - fit.values(inputs)]);
     let transposed = functions.transpose();
     let change = solve(&transposed * &functions, &transposed * left, STEP_PENALTY * rows as f64)?;
     let mut corrected = directions.clone();
@@ -388,12 +528,12 @@ fn ranking(
     Ok(order)
 }
 
-/// Returns the directions in which a fit varies most: the main axes of E[g g'] with its gradient g, without
-/// those that account for little of its trace.
-fn directions(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
-    let gradients = gradients(fit, inputs);
+/// Returns the directions in which a fit varies most along its first inputs: the main axes of E[g g'] with
+/// its gradient g, without those that account for little of its trace.
+fn directions(fit: &Fit, inputs: &DMatrix<f64>, first: usize) -> DMatrix<f64> {
+    let gradients = gradients(fit, inputs).rows(0, first).into_owned();
     let eigen = SymmetricEigen::new(&gradients * gradients.transpose());
-    let mut order: Vec<usize> = (0..inputs.nrows()).collect();
+    let mut order: Vec<usize> = (0..first).collect();
     order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
     let least = MIN_DIRECTION * eigen.eigenvalues.sum();
     let (first, others) = order.split_at(1);
@@ -552,6 +692,34 @@ mod tests {
     fn a_direction_among_many_columns_is_found() {
         let f = |z: &[f64]| 2.0 * (z.iter().sum::<f64>() / (z.len() as f64).sqrt() + 0.5).cos();
         assert!(explained(20, 8000, f) > 0.6);
+    }
+
+    /// The noise level depends on one of the given columns.
+    #[test]
+    fn the_spread_of_residuals_is_predicted() {
+        let rows = 3000;
+        let mut rng = stream(6, Purpose::Data, 0, 0);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+        let given: Vec<Column> =
+            (0..6).map(|_| numbers((0..rows).map(|_| normal()).collect())).collect();
+        let Values::Continuous(level) = given[2].values.clone() else { unreachable!() };
+        let mut noise = || -> Vec<f64> { (0..rows).map(|_| normal()).collect() };
+        let varying = noise().iter().zip(&level).map(|(e, z)| z + e * (0.5 * z).exp()).collect();
+        let targets = [numbers(varying), numbers(noise())];
+        let train: Vec<u32> = (0..rows as u32 / 2).collect();
+        let found = predict_with_spread(&targets, &given, &train, 0, &|| Ok(())).unwrap();
+        let [Some(varying), Some(constant)] = &found[..] else { panic!("continuous columns") };
+        assert!(constant.spread.is_none());
+        // In rows that the regression has not seen, the residual's size no longer depends on z.
+        let slope = |residual: Vec<f64>| {
+            let held_out = rows / 2..rows;
+            let sizes = held_out.map(|row| (residual[row].abs().max(1e-3).ln(), level[row]));
+            let (products, squares) =
+                sizes.fold((0.0, 0.0), |(p, s), (l, z)| (p + l * z, s + z * z));
+            products / squares
+        };
+        let (before, after) = (slope(varying.difference()), slope(varying.residual()));
+        assert!(before > 0.2 && after.abs() < 0.05, "{before} {after}");
     }
 
     #[test]

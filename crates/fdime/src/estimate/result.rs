@@ -3,6 +3,7 @@
 use super::independence::IndependenceTest;
 use super::model::FoldModel;
 use super::verdict::Verdict;
+use crate::data::Column;
 use crate::nats::Nats;
 use crate::train::CurvePoint;
 use serde::{Deserialize, Serialize};
@@ -40,9 +41,23 @@ pub struct Estimate {
     pub chain: Option<ChainFigures>,
     /// The columns that are held fixed, if the estimate is conditional, and what they tell.
     pub given: Option<GivenFigures>,
+    /// The residuals of x and y, if the estimate is conditional.
+    pub residuals: Option<Residuals>,
 }
 
-/// What the columns that are held fixed in a conditional estimate tell about x and y.
+/// The columns of x and y without what the given columns predict of them, in units of their standard
+/// deviations. Every row is predicted by regressions on other rows. Categories, and numbers with few
+/// different values, are unchanged.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Residuals {
+    /// The columns of x.
+    pub x: Vec<Column>,
+    /// The columns of y.
+    pub y: Vec<Column>,
+}
+
+/// What the columns that are held fixed in a conditional estimate explain of x and y.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -56,10 +71,10 @@ pub struct GivenFigures {
     pub explained_x: Option<f64>,
     /// The same for y.
     pub explained_y: Option<f64>,
-    /// The estimate of what x shares with them after its prediction was subtracted.
+    /// The estimate of the mutual information of these columns and the residual of x.
     pub remaining_nats: f64,
-    /// The p-value of a test whether x, after that, is independent of them among the rows that the
-    /// test of conditional independence exchanges. If it is small, that test may reject too often.
+    /// The p-value of a test of whether this residual is independent of them within the neighbourhoods of the
+    /// test of conditional independence. If it is small, that test may reject too often.
     pub neighbourhood_p_value: f64,
 }
 
@@ -82,6 +97,12 @@ impl ChainFigures {
     /// Returns the sum of the terms that are subtracted: what the blocks share with each other.
     pub fn shared_nats(&self) -> f64 {
         self.terms.iter().filter(|term| !term.is_added).map(|term| term.mi_nats).sum()
+    }
+
+    /// Returns the names of the columns of a term's block.
+    pub fn columns_of(&self, term: &TermFigures) -> &[String] {
+        let block = term.block.checked_sub(1).and_then(|index| self.blocks.get(index));
+        block.map_or(&[], Vec::as_slice)
     }
 }
 
@@ -173,8 +194,8 @@ pub struct RaceEntry {
     /// The recipe's name.
     pub recipe: String,
     /// The mean lower bound of the mutual information on validation rows over the folds of the
-    /// race, in nats.
-    pub validation: f64,
+    /// race, in nats; `None` if it diverged.
+    pub validation: Option<f64>,
     /// Whether it was trained on every fold.
     pub chosen: bool,
 }

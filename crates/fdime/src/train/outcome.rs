@@ -35,7 +35,8 @@ pub enum Ending {
 pub struct CurvePoint {
     /// The number of training steps made.
     pub step: usize,
-    /// The mean objective over the training batches since the previous point; `None` at the first.
+    /// The mean objective over the training batches since the previous point; `None` at the first, and
+    /// if it is not finite.
     pub train: Option<f64>,
     /// The objective on the held-out rows.
     pub validation: f64,
@@ -51,7 +52,7 @@ pub struct Checkpoint {
     pub step: usize,
     /// The objective on the held-out rows at that step.
     pub validation: f64,
-    /// The learning curve of the whole training.
+    /// The learning curve of the whole training, without points whose objective is not finite.
     pub curve: Vec<CurvePoint>,
 }
 

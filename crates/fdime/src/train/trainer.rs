@@ -149,7 +149,8 @@ impl Validation {
         let usable = |held_out: &HeldOut| held_out.rows.len() > 1 && self.is_due(step);
         let Some(held_out) = batches.held_out().filter(usable) else { return Ok(()) };
         let validation = learner.held_out_value(held_out)?;
-        let train = (self.count > 0).then(|| self.sum / self.count as f64);
+        let mean = (self.count > 0).then(|| self.sum / self.count as f64);
+        let train = mean.filter(|mean| mean.is_finite());
         let point = CurvePoint { step, train, validation };
         (self.sum, self.count) = (0.0, 0);
         recorder.record_check(&point);
@@ -159,9 +160,11 @@ impl Validation {
             validation,
             curve: Vec::new(),
         });
+        if !validation.is_finite() {
+            return Ok(());
+        }
         best.curve.push(point);
-        if validation.is_finite() && (validation > best.validation || !best.validation.is_finite())
-        {
+        if validation > best.validation || !best.validation.is_finite() {
             best.validation = validation;
             best.step = step;
             best.parameters.copy_from_slice(learner.parameters());

@@ -57,7 +57,7 @@ pub struct PointwiseFigure {
     pub negative: f64,
 }
 
-/// The two columns with the largest rank correlation.
+/// The two columns with the largest rank correlation; of a conditional estimate, their residuals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScatterFigure {
     /// The column of x.
@@ -233,7 +233,8 @@ fn rank_correlation(left: &Coordinates, right: &Coordinates, rows: &[usize]) -> 
     dot(&left, &right) / (dot(&left, &left) * dot(&right, &right)).sqrt().max(1e-300)
 }
 
-/// Returns the columns of x and y with the largest rank correlation; `None` if a side has none.
+/// Returns the columns of x and y with the largest rank correlation; `None` if a side has none. Those
+/// of a conditional estimate are residuals.
 fn most_correlated<'a>(
     report: &EstimateReport<'a>,
     rows: &[usize],
@@ -241,8 +242,11 @@ fn most_correlated<'a>(
     let coordinates = |columns: &'a [Column], side| -> Vec<Coordinates<'a>> {
         columns.iter().take(MAX_COLUMNS).map(|column| Coordinates::new(column, side)).collect()
     };
-    let mut xs = coordinates(&report.table.x, Side::X);
-    let mut ys = coordinates(&report.table.y, Side::Y);
+    let (x, y) = match &report.estimate.residuals {
+        Some(residuals) => (&residuals.x, &residuals.y),
+        None => (&report.table.x, &report.table.y),
+    };
+    let (mut xs, mut ys) = (coordinates(x, Side::X), coordinates(y, Side::Y));
     let pairs = (0..xs.len()).flat_map(|x| (0..ys.len()).map(move |y| (x, y)));
     let (_, x, y) = pairs
         .map(|(x, y)| (rank_correlation(&xs[x], &ys[y], rows).abs(), x, y))

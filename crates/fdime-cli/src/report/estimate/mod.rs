@@ -9,7 +9,8 @@ use crate::plot::marks::{Bars, Dot, Line, Points, Rule};
 use crate::plot::{self, Axis, Dash, Gradient, Ink, Key, Margins, Panel, Stroke, place_labels};
 use crate::printable::printable;
 use fdime::estimate::{
-    ChainFigures, EstimateRecord, EstimateReport, GivenFigures, Reliability, format_p_value,
+    ChainFigures, EstimateRecord, EstimateReport, GivenFigures, Reliability, RowOrder,
+    format_p_value,
 };
 use fdime::train::CurvePoint;
 use fdime::{Nats, counted};
@@ -116,17 +117,31 @@ fn cards(saved: &SavedEstimate) -> Markup {
             }
             @if let Some(figures) = figures {
                 @if let Some(scatter) = &figures.scatter {
-                    (card("Data, coloured by pointwise information", scatter_plot(scatter, estimate)))
+                    (card(scatter_title(estimate), scatter_plot(scatter, estimate)))
                 }
                 (card("Pointwise information", pointwise(&figures.pointwise, estimate)))
                 @if let (Some(test), Some(p)) = (&figures.test, estimate.p_value) {
-                    (card("Test of independence", independence_test(test, p)))
+                    (card(test_title(estimate), independence_test(test, p, estimate)))
                 }
             }
             @if curves().any(|length| length > 1) {
                 (card("Learning curves", learning_curves(estimate)))
             }
         }
+    }
+}
+
+fn scatter_title(estimate: &EstimateRecord) -> &'static str {
+    match estimate.given {
+        Some(_) => "Residuals given z, coloured by pointwise information",
+        None => "Data, coloured by pointwise information",
+    }
+}
+
+fn test_title(estimate: &EstimateRecord) -> &'static str {
+    match estimate.given {
+        Some(_) => "Test of conditional independence",
+        None => "Test of independence",
     }
 }
 
@@ -241,7 +256,10 @@ fn pointwise(shown: &PointwiseFigure, estimate: &EstimateRecord) -> Markup {
     panel.add(None, Rule::vertical(Stroke::solid(Ink::Series(1)), shown.mean_nats, "mean"));
     html! {
         p.soft {
-            "ln p(x,y)/(p(x)p(y)) of each row"
+            @match estimate.given {
+                Some(_) => "ln p(x,y|z)/(p(x|z)p(y|z)) of each row",
+                None => "ln p(x,y)/(p(x)p(y)) of each row",
+            }
             @if !estimate.folds.is_empty() { ", by a critic that was trained without it" }
             (format!("; {:.0}% are negative.", 100.0 * shown.negative))
         }
@@ -249,14 +267,19 @@ fn pointwise(shown: &PointwiseFigure, estimate: &EstimateRecord) -> Markup {
     }
 }
 
-fn independence_test(test: &TestFigure, p: f64) -> Markup {
+fn independence_test(test: &TestFigure, p: f64, estimate: &EstimateRecord) -> Markup {
     let mut panel = histogram(&test.null, ("mean log ratio (nats)", "pairings"));
     panel.add(None, Rule::vertical(Stroke::solid(Ink::Series(1)), test.observed_nats, "observed"));
     let pairings: usize = test.null.counts.iter().sum();
+    let kind = match (estimate.plan.order, &estimate.given) {
+        (RowOrder::Exchangeable, None) => "random pairings of x and y",
+        (RowOrder::Exchangeable, Some(_)) => "random pairings of x and y among rows with similar z",
+        (_, None) => "shifts of x against y",
+        (_, Some(_)) => "shifts of x against y and z",
+    };
     html! {
         p.soft {
-            "Mean log ratio of " (pairings) " random pairings of x and y, and of the data: p = "
-            (format_p_value(p)) "."
+            "Mean log ratio of " (pairings) " " (kind) ", and of the data: p = " (format_p_value(p)) "."
         }
         (figure("null distribution", &[], &panel))
     }
@@ -332,7 +355,7 @@ fn chain_terms(chain: &ChainFigures) -> Markup {
                 tr {
                     td { (term.term) }
                     td.n { (format!("{}{:.3}", if term.is_added { "" } else { "\u{2212}" }, term.mi_nats.max(0.0))) }
-                    td { @if term.is_added { (chain.blocks[term.block - 1].join(", ")) } }
+                    td { @if term.is_added { (chain.columns_of(term).join(", ")) } }
                 }
             }
         }
@@ -395,7 +418,7 @@ fn comparison(estimate: &EstimateRecord) -> Markup {
                 tr { th { "critic" } th.n { "nats" } th {} }
                 @for entry in &estimate.race {
                     tr {
-                        td { (entry.recipe) } td.n { (format!("{:.4}", entry.validation)) }
+                        td { (entry.recipe) } td.n { (entry.validation.map_or("diverged".into(), |bound| format!("{bound:.4}"))) }
                         td { @if entry.chosen { "chosen" } }
                     }
                 }
@@ -460,7 +483,8 @@ fn scatter_plot(shown: &ScatterFigure, estimate: &EstimateRecord) -> Markup {
                 "The two columns with the largest rank correlation. "
             }
             span style={ "color:" (Gradient::SIGN.colour(1.0)) } { "Blue" }
-            ": more likely together than if x and y were independent; "
+            ": more likely together than if x and y were independent"
+            @if estimate.given.is_some() { " given z" } "; "
             span style={ "color:" (Gradient::SIGN.colour(0.0)) } { "red" }
             (format!(": less. Full colour at {scale:.2} nats; {rows}."))
         }
