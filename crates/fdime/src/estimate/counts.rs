@@ -49,11 +49,13 @@ pub(super) fn estimate_from_counts(
     plan: &EstimatePlan,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
-    progress.begin(plan.permutations as u64);
     let observed = counts.observed();
     let as_large =
         |null: &[f64]| null.iter().filter(|value| **value >= observed * (1.0 - ROUNDING)).count();
-    let permuted = |m: usize| counts.null(plan.order, m, plan.seed, progress);
+    let permuted = |m: usize| {
+        progress.begin(m as u64);
+        counts.null(plan.order, m, plan.seed, progress)
+    };
     let mut null = permuted(plan.permutations.min(FIRST_PERMUTATIONS))?;
     if plan.permutations > FIRST_PERMUTATIONS && as_large(&null) < MANY_AS_LARGE {
         null = permuted(plan.permutations)?;
@@ -82,6 +84,7 @@ pub(super) fn estimate_from_counts(
         models: Vec::new(),
         chain: None,
         given: None,
+        residuals: None,
     })
 }
 
@@ -107,7 +110,7 @@ fn sparse_table(counts: &Contingency) -> Option<Reason> {
         "sparse-counts",
         limits_to,
         format!(
-            "{:.0}% of the rows have a unique combination of x and y, about which counts say little; merge rare categories, or use more rows",
+            "{:.0}% of the rows have a unique combination of x and y, for which counts are uninformative; merge rare categories, or use more rows",
             100.0 * share
         ),
     )

@@ -37,12 +37,12 @@ fn validation_rows(n: usize) -> usize {
 }
 
 /// Returns the largest possible gap of a series, `None` if there are too few rows for any gap. Test
-/// rows must allow shifts by more than the gap in both directions, and a fifth of all rows must
-/// remain for training.
+/// rows must allow shifts by more than the gap in both directions, and a fifth of all rows, at least
+/// 5, must remain for training.
 pub(super) fn largest_gap(n: usize, count: usize) -> Option<usize> {
     let tested = n / count;
     let by_shifts = tested.checked_sub(4)? / 2;
-    let by_training = (n - n.div_ceil(count)).checked_sub(validation_rows(n) + n / 5)? / 3;
+    let by_training = (n - n.div_ceil(count)).checked_sub(validation_rows(n) + (n / 5).max(5))? / 3;
     Some(by_shifts.min(by_training))
 }
 

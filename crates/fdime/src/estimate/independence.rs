@@ -1,6 +1,7 @@
 //! A permutation test of independence that needs no retraining: the critics of a fold were not
 //! trained on its test rows, so under independence all pairings of these rows are equally likely.
 
+use super::plan::DEFAULT_PERMUTATIONS;
 use super::progress::{Progress, check};
 use crate::error::Result;
 use crate::random::{Purpose, Rng, stream};
@@ -34,7 +35,7 @@ const TIE_WEIGHT: f64 = 1e-4;
 /// statistics are as large as the observed one. More permutations would only make a p-value above 1%
 /// more precise. The p-value stays valid: to be at most t, it must be so either in a test that always
 /// ends here or, for t below 1%, in one that never does.
-pub(super) const FIRST_PERMUTATIONS: usize = 999;
+pub(super) const FIRST_PERMUTATIONS: usize = DEFAULT_PERMUTATIONS;
 pub(super) const MANY_AS_LARGE: usize = 10;
 
 /// Returns the ratio of the statistic's spread under independence to the spread of the

@@ -17,6 +17,9 @@ use std::{fmt, str::FromStr};
 /// The maximum number of training steps of a recipe.
 const MAX_STEPS: usize = 100_000_000;
 
+/// The usual number of permutations of a test.
+pub(super) const DEFAULT_PERMUTATIONS: usize = 999;
+
 /// The permutations for each of many tests. The smallest p-value of one of them, adjusted for their
 /// number, is then .025.
 const PERMUTATIONS_PER_TEST: usize = 40;
@@ -31,9 +34,9 @@ const MAX_PERMUTATIONS_OF_MANY: usize = 20_000;
 pub enum Effort {
     /// Two small recipes in a race: a second or two.
     Quick,
-    /// Four recipes in a race; two of them are trained on every fold.
+    /// Five recipes in a race; the best two, more if rows are few, are trained on every fold.
     Default,
-    /// Eight recipes on every fold: the four, each with small and with large initial weights.
+    /// Eight recipes on every fold, some of them with small and with large initial weights.
     Max,
 }
 
@@ -98,7 +101,7 @@ impl EstimatePlan {
             method,
             folds: 5,
             order: RowOrder::Exchangeable,
-            permutations: 999,
+            permutations: DEFAULT_PERMUTATIONS,
             seed: 0,
             chain: if effort == Effort::Quick { ChainChoice::Off } else { ChainChoice::Auto },
         }
@@ -119,9 +122,13 @@ impl EstimatePlan {
 
     /// Returns the plan with enough permutations for this many estimates whose p-values are adjusted
     /// for their number: 40 for each, but at most 20,000. With the usual 999, no p-value is below
-    /// .001, and none of a hundred is significant after adjustment.
+    /// .001, and none of a hundred is significant after adjustment. A plan with another number than
+    /// the usual one keeps it.
     pub fn for_tests(&self, tests: usize) -> Self {
-        self.with_permutations_for(tests, MAX_PERMUTATIONS_OF_MANY)
+        match self.permutations {
+            DEFAULT_PERMUTATIONS => self.with_permutations_for(tests, MAX_PERMUTATIONS_OF_MANY),
+            _ => self.clone(),
+        }
     }
 
     /// As [`for_tests`](Self::for_tests), with at most `max` permutations.

@@ -434,7 +434,7 @@ impl Scenario {
 
 /// Checks that a table fits into the memory that is free. A table is copied when it is written or
 /// scaled, so twice its size is needed.
-fn check_table(rows: usize, columns: usize) -> Result<()> {
+pub(crate) fn check_table(rows: usize, columns: usize) -> Result<()> {
     let bytes = 2.0 * size_of::<f64>() as f64 * rows as f64 * columns as f64;
     match shortage(bytes) {
         Some(shortage) => {

@@ -6,7 +6,7 @@ mod report;
 
 pub use report::PowerRecord;
 
-use super::plan::EstimatePlan;
+use super::plan::{EstimatePlan, MAX_PERMUTATIONS};
 use super::progress::{OnlyChecks, Progress, advance};
 use super::verdict::Reliability;
 use super::{Method, estimate};
@@ -17,7 +17,7 @@ use crate::message::{Message, Parameter};
 use crate::nats::Nats;
 use crate::parallel::run_jobs;
 use crate::random::{Purpose, stream};
-use crate::scenario::{Level, PairSource, Scenario, ScenarioPlan};
+use crate::scenario::{Level, PairSource, Scenario, ScenarioPlan, check_table};
 use curve::{Counts, PowerCurve};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -30,6 +30,9 @@ const BATCH: usize = 20;
 
 /// The most that the number of rows grows or shrinks beyond the sizes that were tried.
 const MAX_STEP: f64 = 2.5;
+
+/// The largest factor by which the answer of a search may exceed the most rows that were tried.
+const MAX_BEYOND_TRIED: f64 = 1.5;
 
 /// The largest number of rows that the search tries.
 pub const MAX_STUDY_ROWS: usize = 200_000;
@@ -81,12 +84,17 @@ impl PowerPlan {
         let (Some(x_noise), Some(y_noise)) = (columns.0.checked_sub(x), columns.1.checked_sub(y))
         else {
             let value = format!("{}+{}", columns.0, columns.1);
-            let expected =
-                format!("the columns that share information are {x}+{y}, and there are no fewer");
+            let expected = format!("at least {x}+{y}, the columns that share information");
             return Err(invalid(Parameter::Dim, value, expected));
         };
         let noise_columns = (x_noise, y_noise);
         Ok(PowerPlan { scenario, level, noise_columns, size, alpha: 0.05, tables: 400, estimate })
+    }
+
+    /// Returns the number of columns of a table.
+    fn columns(&self, scenario: &Scenario) -> usize {
+        let ((x, y), (x_noise, y_noise)) = (scenario.dims(), self.noise_columns);
+        x + y + x_noise + y_noise
     }
 
     /// Returns the smallest number of rows of a table.
@@ -103,15 +111,15 @@ impl PowerPlan {
         if !(self.alpha > 0.0 && self.alpha <= 0.5) {
             return Err(invalid(Parameter::Alpha, self.alpha, "above 0 and at most 0.5"));
         }
-        let smallest_p = 1.0 / (self.estimate.permutations + 1) as f64;
-        if smallest_p > self.alpha {
-            let expected = format!(
-                "with {} no p-value is below {smallest_p:.2}; at least {} for an alpha of {}",
-                self.estimate.permutations,
-                (1.0 / self.alpha).ceil(),
-                self.alpha
-            );
-            return Err(invalid(Parameter::Permutations, self.estimate.permutations, expected));
+        let permutations = self.estimate.permutations;
+        let enough = (1.0 / self.alpha).ceil() as usize - 1;
+        if enough > MAX_PERMUTATIONS {
+            let expected = format!("at least 1/{}, the smallest p-value", MAX_PERMUTATIONS + 1);
+            return Err(invalid(Parameter::Alpha, self.alpha, expected));
+        }
+        if permutations < enough {
+            let expected = format!("at least {enough} for an alpha of {}", self.alpha);
+            return Err(invalid(Parameter::Permutations, permutations, expected));
         }
         if self.estimate.method == Method::Ksg {
             return Err(Error::Incompatible {
@@ -129,7 +137,7 @@ impl PowerPlan {
                     return Err(invalid(Parameter::Power, power, expected));
                 }
                 if scenario.mutual_information().0 <= 0.0 {
-                    let expected = Message::from("there is no dependence to find; give ")
+                    let expected = Message::from("there is no dependence to detect; use ")
                         .parameter(Parameter::Rows)
                         .text(" to measure how often the test rejects");
                     return Err(invalid(Parameter::Mi, self.level, expected));
@@ -151,7 +159,7 @@ impl PowerPlan {
                     return Err(invalid(Parameter::Tables, self.tables, "at least 1"));
                 }
                 let largest = sizes.iter().copied().max().unwrap_or(0);
-                scenario.check_rows(largest)?;
+                check_table(largest, self.columns(&scenario))?;
             }
         }
         self.estimate.check(min_rows)
@@ -315,6 +323,8 @@ struct Simulation<'a> {
 impl Simulation<'_> {
     /// Draws and estimates tables of this many rows, with numbers from `first` on.
     fn tables(&self, rows: usize, first: usize, count: usize) -> Result<Vec<Outcome>> {
+        // Each thread has a table of its own.
+        check_table(rows, self.plan.columns(&self.scenario) * self.threads.min(count))?;
         let results = run_jobs(self.threads, count, |index, threads| {
             let outcome = self.table(rows, (first + index) as u64, threads)?;
             advance(self.progress, 1)?;
@@ -359,6 +369,18 @@ impl Simulation<'_> {
         let alpha = self.plan.alpha;
         let targets = [power, alpha + 0.6 * (power - alpha), 1.0 - (1.0 - power) / 3.0];
         let guess = rows_of_chi_squared_test(&self.scenario, columns, alpha, power);
+        let check_possible = |rows: f64| match rows > MAX_STUDY_ROWS as f64 {
+            true => {
+                let expected = format!(
+                    "to detect so little information with a power of {power}, more than \
+                     {MAX_STUDY_ROWS} rows are needed"
+                );
+                Err(invalid(Parameter::Mi, self.plan.level, expected))
+            }
+            false => Ok(()),
+        };
+        // Even the best test of Gaussians needs many more rows.
+        check_possible(guess / MAX_STEP)?;
         let mut rows = self.allowed(guess);
         let mut batch = 0;
         loop {
@@ -368,18 +390,23 @@ impl Simulation<'_> {
             let counts: Vec<Counts> = outcomes.iter().map(Counts::from).collect();
             let curve = PowerCurve::fit(alpha, &counts);
             batch += 1;
+            let tried = (counts[0].rows as f64, counts[counts.len() - 1].rows as f64);
+            let (needed, least, _) = curve.rows(power);
             if batch * BATCH >= self.plan.tables {
+                check_possible(needed)?;
+                if needed > MAX_BEYOND_TRIED * tried.1 {
+                    let expected = format!(
+                        "too few for a search: the power is still lower than {power} with {} rows, \
+                         the most that were tried",
+                        tried.1
+                    );
+                    return Err(invalid(Parameter::Tables, self.plan.tables, expected));
+                }
                 return Ok(curve);
             }
-            let tried = (counts[0].rows as f64, counts[counts.len() - 1].rows as f64);
+            check_possible(least.min(tried.1 * MAX_STEP))?;
             let rows_of =
                 |power: f64| curve.rows(power).0.clamp(tried.0 / MAX_STEP, tried.1 * MAX_STEP);
-            if rows_of(power) > MAX_STUDY_ROWS as f64 {
-                let expected = format!(
-                    "so little information needs more than {MAX_STUDY_ROWS} rows for a power of {power}"
-                );
-                return Err(invalid(Parameter::Mi, self.plan.level, expected));
-            }
             rows = self.allowed(rows_of(targets[batch % targets.len()]));
         }
     }
@@ -543,7 +570,7 @@ mod tests {
     #[test]
     fn results_do_not_depend_on_the_number_of_threads() {
         let mut plan = plan(StudySize::Search(0.8), Level::Rho(0.5), (2, 1)).unwrap();
-        plan.tables = 60;
+        plan.tables = 100;
         let [one, three] = [1, 3].map(|threads| power_study(&plan, threads, &NoProgress).unwrap());
         assert_eq!((one.sizes, one.needed), (three.sizes, three.needed));
     }
@@ -559,7 +586,10 @@ mod tests {
             (plan(search(0.8), Level::Mi(0.0), (1, 1)), "mi = mi=0: there is no dependence"),
             (plan(StudySize::Rows(vec![]), Level::Mi(0.1), (1, 1)), "at least one number"),
             (plan(StudySize::Rows(vec![7]), Level::Mi(0.1), (1, 1)), "rows = 7: at least 20 rows"),
-            (plan(search(0.8), Level::Mi(0.1), (0, 1)), "dim = 0+1: the columns that share"),
+            (
+                plan(search(0.8), Level::Mi(0.1), (0, 1)),
+                "dim = 0+1: at least 1+1, the columns that share",
+            ),
         ] {
             let message = refusal(plan);
             assert!(message.contains(expected), "{message}");

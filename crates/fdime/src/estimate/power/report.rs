@@ -72,10 +72,12 @@ impl PowerRecord {
             0 => String::new(),
             _ => format!(", {x_noise} + {y_noise} of them noise"),
         };
+        let amount = amount(Nats(self.mi_nats), bits);
+        // Two digits of a small amount.
+        let digits = if amount > 0.0 { (1.0 - amount.log10().floor()).max(3.0) } else { 3.0 };
         format!(
-            "{:.3} {unit} between {x} + {y} columns ({}{noise})",
-            amount(Nats(self.mi_nats), bits),
-            self.plan.scenario.name
+            "{amount:.*} {unit} between {x} + {y} columns ({}{noise})",
+            digits as usize, self.plan.scenario.name
         )
     }
 
