@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use super::staircase::{Run, Trace, combine, execute, run_plans, staircase_plan, summarise};
     #[pymodule_export]
-    use super::table::Table;
+    use super::table::{Table, parse_times};
     #[pymodule_export]
     use super::transfer::{
         TransferJournal, check_transfer, compare_transfers, estimate_transfer,

@@ -24,6 +24,12 @@ pub struct Table {
     pub(crate) frame: Arc<Frame>,
 }
 
+/// Returns texts as times, if all are dates, or dates with times, as the readers of files do.
+#[pyfunction]
+pub fn parse_times(py: Python<'_>, labels: Vec<String>) -> Option<Bound<'_, PyArray1<f64>>> {
+    fdime::data::parse_times(&labels).map(|times| PyArray1::from_vec(py, times))
+}
+
 /// Returns a column of numbers; NaN is a missing value. An infinite value is an error.
 fn continuous<T: Copy + Into<f64>>(name: &str, values: ArrayView1<T>) -> PyResult<Column> {
     let values: Vec<f64> = values.iter().map(|value| (*value).into()).collect();

@@ -83,11 +83,20 @@ impl SavedRun {
             "select" => results(command, value).map(SavedRun::Select),
             "lag" => results(command, value).map(SavedRun::Lag),
             "transfer" => results(command, value).map(SavedRun::Transfer),
-            "capacity" => results(command, value).map(SavedRun::Capacity),
+            "capacity" => results(command, value).and_then(capacity),
             "power" => results(command, value).map(SavedRun::Power),
             other => Err(format!("there is no report of results of '{other}'")),
         }
     }
+}
+
+/// Returns the results if their matrix has a row and a column for each level.
+fn capacity(record: CapacityRecord) -> Result<SavedRun, String> {
+    let (levels, matrix) = (record.levels.len(), &record.discriminability_bits);
+    if matrix.len() != levels || matrix.iter().any(|row| row.len() != levels) {
+        return Err("'discriminability_bits' needs a row and a column for each of 'levels'".into());
+    }
+    Ok(SavedRun::Capacity(record))
 }
 
 /// A command whose JSON has a schema, and a function that returns it.

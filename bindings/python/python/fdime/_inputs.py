@@ -7,13 +7,12 @@ polars, pyarrow, torch and jax need not be installed.
 from __future__ import annotations
 
 import numbers
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import Table
+from ._native import Table, parse_times
 
 #: A column for ``Table``: numbers, or codes (-1 for a missing value) and labels.
 Column = NDArray[Any] | tuple[NDArray[np.int64], list[str]]
@@ -257,17 +256,11 @@ def _objects(array: NDArray[Any], name: str) -> Column:
     raise _wrong_type(name, f"object, with {type(other).__name__} in it")
 
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?")
-
-
 def _text(labels: NDArray[np.str_]) -> Column:
     """Read text: categories, or times if all of it is dates such as 2024-01-31, as the command line does."""
-    if len(labels) and all(map(_DATE.fullmatch, labels)):
-        try:
-            return _column(labels.astype("datetime64[us]"), "")
-        except ValueError:  # such as 2024-13-45
-            pass
-    return categories(labels)
+    codes, names = categories(labels)
+    times = parse_times(names)
+    return (codes, names) if times is None else times[codes]
 
 
 def _label(value: object) -> str:

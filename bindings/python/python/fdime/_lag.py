@@ -195,8 +195,8 @@ def lagged_information(
     Parameters
     ----------
     x, y
-        Two series of one column each, with rows in the order of time. A missing value takes out the
-        pairs it belongs to and does not move other rows.
+        Two series of one column each, with rows in the order of time. A missing value removes the
+        pairs that contain it and does not shift other rows.
     lags
         The lags, in rows; positive if ``y`` is later than ``x``.
     given
@@ -215,8 +215,8 @@ def lagged_information(
         The number of rows to leave out between the folds of an estimate; None computes it from the
         autocorrelation time.
     permutations
-        The number of shifts of the test if there are several recordings. A single one is shifted by
-        all its steps.
+        The number of shifts of the test if there are several recordings. A single recording is shifted by
+        every number of steps.
     n_jobs
         The number of lags in parallel; None means all cores. A backend chosen with
         ``joblib.parallel_config`` is used.
@@ -330,6 +330,8 @@ def lagged_information_pairs(
         permutations=permutations,
         seed=seed,
         blocks=True if blocks is None else blocks,
+        # A single recording is shifted by every number of steps, however many pairs there are.
+        tests=1 if group is None else len(tables[0].names) * len(tables[1].names),
     )
     warn_of_notice(estimator_name(estimator))
     work = _Work(

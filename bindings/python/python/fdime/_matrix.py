@@ -158,7 +158,7 @@ def mutual_information_matrix(
     estimator, effort, discrete, numeric, blocks, folds, seed
         As for :func:`mutual_information`.
     permutations
-        The permutations of each test. If there are many pairs, 40 are made for each of them, up to
+        The permutations of each test. If there are many pairs, at least 40 per pair are used, up to
         20,000: otherwise no adjusted p-value could be small. A test ends after 999 if its p-value is
         then above 1%.
     missing
@@ -196,7 +196,10 @@ def mutual_information_matrix(
     sides = _sides(table, columns, rows, groups, y, dropped)
     members = list({name: (name, places) for side in sides for name, places in side}.values())
     names, row_names = (tuple(name for name, _ in side) for side in sides)
-    pairs = _pairs([name for name, _ in members], names, row_names)
+    is_square = rows is None and y is None
+    pairs = _pairs([name for name, _ in members], None if is_square else (names, row_names))
+    if not pairs:
+        raise ValueError("there are no two different columns or groups to compare that vary")
     table, members = _selected(table, members)
     plan = estimate_plan(
         estimator=estimator,
@@ -282,8 +285,7 @@ def _sides(
     elif y is not None:
         if groups is None and columns is not None and y in table.names:
             # The target need not be among the columns that are ranked.
-            members += _members(table, [y], None, dropped)
-            members = list(dict(members).items())
+            members += [m for m in _members(table, [y], None, dropped) if m not in members]
         sides = [m for m in members if m[0] != y], [m for m in members if m[0] == y]
         if not sides[1]:
             known = ", ".join(f"'{name}'" for name, _ in members[:12])
@@ -317,11 +319,15 @@ def _members(
 
 
 def _pairs(
-    members: list[str], columns: tuple[str, ...], rows: tuple[str, ...]
+    members: list[str], sides: tuple[tuple[str, ...], tuple[str, ...]] | None
 ) -> list[tuple[int, int]]:
-    """Return the positions among the members of each column and each row that it is compared with, each pair once."""
-    if columns == rows:
+    """Return the positions among the members of each column and each row, each pair once.
+
+    Without sides, all members are compared with each other.
+    """
+    if sides is None:
         return list(combinations(range(len(members)), 2))
+    columns, rows = sides
     index_of = {name: k for k, name in enumerate(members)}
     pairs: dict[frozenset[str], tuple[int, int]] = {}
     for row, column in product(rows, columns):

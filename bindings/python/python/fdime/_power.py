@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ class StudySize:
     rows: int
     #: The number of simulated tables.
     tables: int
-    #: In how many of them the test rejected independence.
+    #: The number of tables in which the test rejected independence.
     rejected: int
     #: The power: from a curve through all sizes if rows were searched for, else the share of tables
     #: in which the test rejected.
@@ -109,7 +109,7 @@ class PowerAnalysis(Summarised):
 def power_analysis(
     mi: float | str,
     *,
-    dim: int | tuple[int, int] = 1,
+    dim: int | Sequence[int] = 1,
     pairs: int | None = None,
     power: float = 0.8,
     rows: int | Iterable[int] | None = None,
@@ -124,7 +124,7 @@ def power_analysis(
     threads: int = 0,
     progress: bool | ProgressCallback | None = None,
 ) -> PowerAnalysis:
-    """Simulate how many rows a study needs to find a dependence.
+    """Simulate how many rows a study needs to detect a dependence.
 
     Tables are drawn from a distribution with known mutual information and estimated; the power is the
     share of them in which the test of independence rejects.
@@ -132,20 +132,20 @@ def power_analysis(
     Parameters
     ----------
     mi
-        The mutual information to find: nats, or a text such as ``"rho=0.3"``.
+        The mutual information to detect: nats, or a text such as ``"rho=0.3"``.
     dim
         The numbers of columns of x and of y, such as ``(5, 5)``; one number means both.
     pairs
-        The number of pairs of columns that share the information, equally; the others are noise. None
-        means as many as there are.
+        The number of pairs of columns that share the information equally; all others are noise. None
+        means the smaller of the two dimensions.
     power
-        The probability with which the dependence should be found; the number of rows is searched for.
+        The required power: the function searches for the number of rows that achieves it.
     rows
         Compute the power with these numbers of rows instead.
     alpha
         The level of the test.
     tables
-        The number of simulated tables, in all or with each of ``rows``.
+        The number of simulated tables, in total or for each of ``rows``.
     scenario
         The distribution of the tables; :func:`names` lists them.
     estimator, effort, folds, permutations, seed, threads, progress
@@ -157,10 +157,10 @@ def power_analysis(
     >>> study.sizes[0].power < study.sizes[1].power
     True
     """
-    x, y = (dim, dim) if not isinstance(dim, tuple) else dim
+    x, y = dim if isinstance(dim, Sequence) else (dim, dim)
     columns = (check_count(x, "dim"), check_count(y, "dim"))
     shared = min(columns) if pairs is None else check_count(pairs, "pairs")
-    sizes = [rows] if isinstance(rows, int) else rows
+    sizes = rows if rows is None or isinstance(rows, Iterable) else [rows]
     plan = estimate_plan(
         estimator=estimator, effort=effort, folds=folds, permutations=permutations, seed=seed
     )

@@ -121,8 +121,12 @@ impl<'a> Request<'a> {
         }
         let mut estimate = args.estimation.plan(Effort::Quick);
         estimate.order = args.timing.order();
-        let plan = LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied());
         let pairs = pairs(&table.chosen[0], &table.chosen[1]);
+        // A single recording is shifted by every number of steps, however many pairs there are.
+        if args.timing.group.is_some() {
+            estimate = estimate.for_tests(pairs.len());
+        }
+        let plan = LagPlan { lags: Vec::new(), estimate }.with_lags(args.lags.0.iter().copied());
         let mut given = Vec::new();
         for place in given_columns(&table) {
             let column = &table.frame.columns[*place];

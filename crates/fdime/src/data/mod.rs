@@ -35,6 +35,7 @@ pub use pairs::{
 };
 pub use reading::{ConstantColumns, Delimiter, MissingRows, Reading, TextFormat};
 pub use select::{glob_matches, pair_columns, select};
+pub use text::parse_times;
 
 use crate::error::{Result, not_writable, write_error};
 use std::io::{BufWriter, Write};

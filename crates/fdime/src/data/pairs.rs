@@ -202,8 +202,12 @@ pub fn load_frame(
         [] => (0..opened.names().len()).map(|index| Choice { index, named: false }).collect(),
         _ => chosen.concat(),
     };
+    // A column that one selector names is named, even if another one chooses it with many others.
+    let named: HashSet<usize> =
+        wanted.iter().filter(|choice| choice.named).map(|choice| choice.index).collect();
     let mut seen = HashSet::new();
     wanted.retain(|choice| seen.insert(choice.index));
+    wanted.iter_mut().for_each(|choice| choice.named |= named.contains(&choice.index));
     let (readable, notes) = readable(&opened, wanted);
     wanted = readable;
     let kinds = Kinds::of(&opened, reading).map_err(fail)?;

@@ -78,7 +78,7 @@ pub(super) fn interpret(
             .text(" or ")
             .setting(Parameter::Decimal, ","));
         }
-        Amounts::None => times(labels),
+        Amounts::None => parse_times(labels),
     };
     if let Some(numbers) = numbers {
         let value = |code: &u32| numbers.get(*code as usize).copied().unwrap_or(f64::NAN);
@@ -213,8 +213,8 @@ fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
     (!is_rounded(&whole, number)).then_some((number, unit))
 }
 
-/// Returns dates as days and dates with a time as seconds since 1970, if all labels are such.
-fn times(labels: &[String]) -> Option<Vec<f64>> {
+/// Returns dates as days, and dates with a time as seconds, since 1970; `None` if any text is neither.
+pub fn parse_times(labels: &[String]) -> Option<Vec<f64>> {
     let is_dated = |label: &&String| label.get(4..5) == Some("-") && label.len() >= 8;
     if labels.is_empty() || !labels.iter().all(|label| is_dated(&label)) {
         return None;
