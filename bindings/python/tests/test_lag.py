@@ -94,7 +94,7 @@ def test_recordings_are_not_compared_with_each_other(series):
     [
         (dict(lags=[]), r"lags=\[\]: there is no lag"),
         (dict(lags=range(5, -5)), "there is no lag"),
-        (dict(lags=range(0, 201)), "lags=200: the series has 400 rows; a lag is at most 199"),
+        (dict(lags=range(0, 201)), "lags=200: the series has 400 steps; lags must be at most 199"),
         (dict(y=np.ones(400)), "column 'y' has the same value in every row"),
         (dict(y=np.ones(399)), "column 'y' has 399 rows, but 'x' has 400"),
         (dict(x=np.ones((400, 2))), "x has 2 columns; lagged_information_pairs compares"),
@@ -102,7 +102,7 @@ def test_recordings_are_not_compared_with_each_other(series):
         (dict(time=np.arange(400) // 2), "rows 1 and 2 have the same time, 0; .* in group"),
         (dict(time=np.arange(399)), "column 'time' has 399 rows, but 'x' has 400"),
         (dict(time=np.ones((400, 2))), "time has 2 columns; give one value for each row"),
-        (dict(group=np.arange(400) // 8), "lags=4: recording '0' has 8 rows, .* of group"),
+        (dict(group=np.arange(400) // 8), "lags=4: recording '0' has 8 steps, .* of group"),
         (dict(effort="huge"), "effort='huge'"),
         (dict(missing="no"), "missing='no'"),
     ],

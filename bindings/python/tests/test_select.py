@@ -40,7 +40,7 @@ def test_copies_and_noise_are_left_out(sums, criterion):
         assert feature.interval[0] <= 0.5 * math.log(ratio) <= feature.interval[1]
         assert feature.redundancy == pytest.approx(feature.alone - feature.gain)
         assert feature.p_adjusted <= 0.05
-    assert "2 of 7 features; no other adds significantly" in str(found)
+    assert "2 of 7 features; no other has a significant gain" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["features"][0]["feature"] == "x3"
 
 
@@ -58,8 +58,8 @@ def test_forward_finds_a_pair(exclusive_or):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"k": 0}, "k=0: between 1 and 6, the number of features"),
-        ({"k": 7}, "k=7: between 1 and 6, the number of features"),
+        ({"k": 0}, "k=0: must be between 1 and 6, the number of features"),
+        ({"k": 7}, "k=7: must be between 1 and 6, the number of features"),
         ({"criterion": "gain"}, "criterion='gain': write forward, cmim, jmi or mrmr"),
         ({"estimator": "ksg"}, "estimator='ksg' cannot be used with a selection of features"),
     ],

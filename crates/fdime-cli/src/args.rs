@@ -77,7 +77,7 @@ pub enum Command {
         fdime lag trials.parquet --x stimulus --y 'unit_*' --group trial -o lags.json\n  \
         fdime lag series.csv --x 'station_*' --y rain -o lags.csv --resume")]
     Lag(Box<Lag>),
-    /// Transfer entropy: what the past of one series tells about the next value of another
+    /// Transfer entropy: information that the past of one series adds about the next value of another
     #[command(after_help = "Examples:\n  \
         fdime transfer series.csv --from x --to y --history 3 --lags 1..5\n  \
         fdime transfer series.csv --from 'sensor_*' --to load --time hour\n  \
@@ -85,23 +85,23 @@ pub enum Command {
         fdime transfer series.csv --columns 'r*' -o network.csv --svg network.svg\n  \
         fdime transfer series.csv -o network.csv --graphml network.graphml --resume")]
     Transfer(Box<Transfer>),
-    /// Estimate the capacity of a channel with a discrete input: the most that the output can tell
-    /// about the input
+    /// Estimate the capacity of a channel with a discrete input: the largest mutual information of
+    /// input and output over all input distributions
     #[command(after_help = "Examples:\n  \
         fdime capacity data.csv --input dose --output 'r*'\n  \
         fdime capacity examples/doses.csv --input dose --bits --svg doses.svg\n  \
         fdime capacity spikes.parquet --input stimulus --output 'count_*' --json")]
     Capacity(Box<Capacity>),
-    /// Simulate how many rows a study needs to find a dependence
+    /// Simulate how many rows a study needs to detect a dependence
     #[command(after_help = "Examples:\n  \
         fdime power --mi 0.1\n  \
         fdime power --dim 5+5 --mi 0.1 --power 0.9 --svg power.svg\n  \
         fdime power --dim 20+1 --pairs 1 --mi rho=0.3\n  \
         fdime power --dim 5+5 --mi 0.1 --rows 200,500,1000\n  \
-        fdime power --dim 2+2 --mi 0 --rows 300        # how often it is wrong\n  \
+        fdime power --dim 2+2 --mi 0 --rows 300        # false positives\n  \
         fdime power --scenario student --dim 2 --mi df=3 --json\n\n\
         The tables are drawn from a distribution with known mutual information, and each\n\
-        is estimated as 'fdime estimate --effort quick' does it.")]
+        is estimated as by 'fdime estimate --effort quick'.")]
     Power(Box<Power>),
     /// Make reports, figures and tables from the JSON of an earlier run, without running it again
     #[command(after_help = "Examples:\n  \
@@ -142,7 +142,7 @@ pub enum Command {
         fdime staircase --chain 4 --lr-schedule warm-up-and-cosine --svg terms.svg\n  \
         fdime staircase --plan examples/quickstart.json --json > again.json")]
     Staircase(Box<Staircase>),
-    /// Repeat the paper's experiments: raw data, comparison with the paper's tables, figures,
+    /// Reproduce the paper's experiments: raw data, comparison with the paper's tables, figures,
     /// claims
     #[command(after_help = "Examples:\n  \
         fdime reproduce list\n  \
@@ -169,12 +169,12 @@ pub enum Command {
         fdime bench deranged-d20-n1000 deranged-d20-n100000 --seconds 5\n  \
         fdime bench joint-d5-n64 --threads 1 --json")]
     Bench(Bench),
-    /// Print a script that completes commands and flags in a shell
+    /// Print a completion script for a shell
     #[command(after_help = "Examples:\n  \
         fdime completions bash > ~/.local/share/bash-completion/completions/fdime\n  \
         fdime completions zsh > ~/.zfunc/_fdime")]
     Completions(Completions),
-    /// Print the manual pages, of all commands or of one
+    /// Print the manual pages of all commands or of one
     #[command(after_help = "Examples:\n  \
         fdime man | man -l -\n  \
         fdime man estimate > fdime-estimate.1")]
@@ -189,7 +189,7 @@ pub struct Completions {
 
 #[derive(Args)]
 pub struct Man {
-    /// Print the page of this command alone
+    /// Print only the page of this command
     pub command: Option<String>,
 }
 
@@ -313,8 +313,8 @@ pub struct Staircase {
     #[arg(long, value_name = "SCHEDULE",
         value_parser = OneOf::named(LearningRateSchedule::ALL, LearningRateSchedule::name))]
     pub lr_schedule: Option<LearningRateSchedule>,
-    /// Split y into B blocks of columns and sum the terms of the chain rule, which shows more
-    /// information than a single training can; a run is then 2B - 1 trainings
+    /// Split y into B blocks of columns and sum the terms of the chain rule, which can find more
+    /// information than a single training; a run is then 2B - 1 trainings
     #[arg(long, value_name = "B")]
     pub chain: Option<usize>,
     /// The seed of the first run [default: 0]
@@ -326,7 +326,7 @@ pub struct Staircase {
     /// Take the settings from a file: a plan, or the JSON of an earlier run; flags override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Iterations at the end of each level that bias and variance are computed from [default: 1000]
+    /// Final iterations of each level, from which bias and variance are computed [default: 1000]
     #[arg(long)]
     pub last: Option<usize>,
     /// Where to run; auto is cuda if there is a GPU. Devices draw different random numbers, so
@@ -376,7 +376,7 @@ pub struct Bench {
 /// How to estimate from finite data.
 #[derive(Args)]
 pub struct Estimation {
-    /// auto, copula, cca, ksg, or any estimator of 'fdime list'
+    /// auto, copula, cca, ksg, or any estimator listed by 'fdime list'
     #[arg(long, default_value = "auto", value_parser = named::<Method>)]
     pub estimator: Method,
     /// How much computation to spend [default: default, or quick if there are many estimates]
@@ -385,7 +385,7 @@ pub struct Estimation {
     /// Folds of cross-fitting
     #[arg(long, default_value_t = 5)]
     pub folds: usize,
-    /// Permutations of the test of independence; more are made where p-values are adjusted for many tests
+    /// Permutations of the test of independence; more are used if p-values are adjusted for many tests
     #[arg(long, default_value_t = 999)]
     pub permutations: usize,
     /// The seed of folds, networks and permutations
@@ -423,13 +423,13 @@ pub struct Notation {
         help_heading = "Reading"
     )]
     pub na: Vec<String>,
-    /// The decimal point, . or , [default: recognised]
+    /// The decimal point, . or , [default: detected]
     #[arg(long, value_name = "POINT", value_parser = values::decimal, help_heading = "Reading")]
     pub decimal: Option<char>,
-    /// What separates fields: a character, tab or space [default: recognised]
+    /// What separates fields: a character, tab or space [default: detected]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = "Reading")]
     pub delimiter: Option<Delimiter>,
-    /// Whether the first line has the names of the columns [default: recognised]
+    /// Whether the first line has the names of the columns [default: detected]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no(), help_heading = "Reading")]
     pub header: Option<bool>,
     /// Skip lines that start with this character
@@ -444,7 +444,7 @@ pub struct Notation {
         help_heading = "Reading"
     )]
     pub skip_lines: usize,
-    /// The memory that the table may take, e.g. 8GB [default: most of what is free]
+    /// The memory that the table may use, e.g. 8GB [default: most of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = values::memory, help_heading = "Reading")]
     pub max_memory: Option<u64>,
 }
@@ -484,7 +484,7 @@ pub struct Estimate {
     /// Columns of y [default: all but x]
     #[arg(long, value_name = "COLUMNS")]
     pub y: Option<String>,
-    /// Columns to hold fixed: estimate I(x; y | z), what y tells about x beyond these columns
+    /// Columns to hold fixed: estimate I(x; y | z), what y adds about x beyond these columns
     #[arg(long, value_name = "COLUMNS", conflicts_with = "x_file")]
     pub given: Option<String>,
     /// The table of x, if x and y are in two files with the same rows
@@ -533,10 +533,10 @@ pub struct Series {
 /// The places of rows in time.
 #[derive(Args)]
 pub struct Timing {
-    /// Times on a grid, which may have gaps; steps are then those of the grid instead of rows
+    /// Column of times on a grid, which may have gaps; lags then count grid steps instead of rows
     #[arg(long, value_name = "COLUMN")]
     pub time: Option<String>,
-    /// The recording of each row, such as a trial; rows of different ones are never compared
+    /// Column of recordings, such as trials; rows of different recordings are never compared
     #[arg(long, value_name = "COLUMN")]
     pub group: Option<String>,
     /// Rows to leave out between the folds of an estimate [default: twice the autocorrelation
@@ -627,14 +627,14 @@ pub struct Select {
     /// significantly
     #[arg(short, value_name = "K")]
     pub k: Option<usize>,
-    /// What decides which column is next, with s for those chosen before: forward, I(f; y | all s);
-    /// cmim, the least I(f; y | s); jmi, the mean I(f, s; y); mrmr, I(f; y) less the mean I(f; s)
+    /// The criterion for the next column f, with s for those chosen before: forward, I(f; y | all s);
+    /// cmim, the smallest I(f; y | s); jmi, the mean I(f, s; y); mrmr, I(f; y) minus the mean I(f; s)
     #[arg(long, default_value = "forward", value_parser = OneOf::named(Criterion::ALL, Criterion::name))]
     pub criterion: Criterion,
     /// Write the chosen columns to this .csv or .json file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write a chart of what each column adds and tells alone to this file
+    /// Write a chart to this file: what each column adds, and its information alone
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     #[command(flatten)]
@@ -707,7 +707,7 @@ pub struct Transfer {
     /// How many past values of the target are held fixed [default: chosen by cross-validation]
     #[arg(long, value_name = "N")]
     pub history: Option<usize>,
-    /// The steps by which the source is earlier: a range such as 1..5, or a list
+    /// The lags of the source, in steps before the target: a range such as 1..5, or a list
     /// [default: 1 to the history]
     #[arg(long, value_name = "LAGS", allow_hyphen_values = true, value_parser = values::lags)]
     pub lags: Option<CommaSeparated<i64>>,
@@ -716,7 +716,7 @@ pub struct Transfer {
     /// Where to write all directions: a .csv or .json file
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// Write the network to this file, for programs that draw and analyse graphs
+    /// Write the network to this GraphML file
     #[arg(long, value_name = "FILE")]
     pub graphml: Option<PathBuf>,
     /// Write a map of all directions to this file
@@ -760,24 +760,24 @@ pub struct Capacity {
     /// Print JSON instead of a summary
     #[arg(long)]
     pub json: bool,
-    /// Write a figure to this file: the best input distribution, and which levels can be told apart
+    /// Write a figure to this file: the optimal input distribution, and which levels can be distinguished
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Power {
-    /// The mutual information to find: nats, or rho=R, df=V, ... (see `fdime list scenarios`)
+    /// The mutual information to detect: nats, or rho=R, df=V, ... (see `fdime list scenarios`)
     #[arg(long, value_name = "NATS", allow_hyphen_values = true, value_parser = values::mi)]
     pub mi: Level,
     /// The numbers of columns of x and of y, as in 5+5
     #[arg(long, default_value = "1+1", value_parser = values::dims)]
     pub dim: (usize, usize),
-    /// The number of pairs of columns that share the information, equally; the others are noise
-    /// [default: as many as there are]
+    /// The number of pairs of columns that share the information equally; all others are noise
+    /// [default: the smaller of the two dimensions]
     #[arg(long, value_name = "K")]
     pub pairs: Option<usize>,
-    /// The probability with which the dependence should be found; the number of rows is searched for
+    /// The required power: the command searches for the number of rows that achieves it
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true, conflicts_with = "rows")]
     pub power: f64,
     /// Compute the power with these numbers of rows instead, as in 200,500,1000
@@ -786,7 +786,7 @@ pub struct Power {
     /// The level of the test: it rejects independence if p is at most this
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     pub alpha: f64,
-    /// The number of simulated tables, in all or with each of --rows
+    /// The number of simulated tables, in total or for each of --rows
     #[arg(long, default_value_t = 400)]
     pub tables: usize,
     /// The distribution of the tables

@@ -168,7 +168,7 @@ fn a_series_in_disguise_is_recognised_and_has_an_automatic_gap() {
     let rows = json(&format!("estimate {table} --estimator copula --json"));
     assert_eq!(rows["verdict"]["reliability"], "doubtful");
     let text = rows["verdict"]["reasons"][0]["text"].as_str().unwrap();
-    assert!(text.contains("rows are alike") && text.ends_with("--blocks"), "{text}");
+    assert!(text.contains("rows are similar") && text.ends_with("--blocks"), "{text}");
     let series = json(&format!("estimate {table} --estimator copula --json --blocks"));
     let gap = series["plan"]["order"]["series"]["gap"].as_u64().unwrap();
     assert!((10..=38).contains(&gap), "{gap}");
@@ -568,7 +568,7 @@ fn the_suite_reports_its_errors() {
     let truth = report["results"][0]["true_mi"].as_f64().unwrap();
     assert!((truth - 0.4943).abs() < 1e-4, "{truth}");
     assert!(refusal("suite other").contains("SUITE other: the suites are bmi, bmi2"));
-    assert!(refusal("suite bmi -n 10").contains("too few"));
+    assert!(refusal("suite bmi -n 10").contains("too many for 10 rows"));
 }
 
 #[test]

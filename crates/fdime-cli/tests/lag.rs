@@ -144,11 +144,11 @@ fn bad_requests_are_refused_with_advice() {
     refused(&format!("{series} --lags ,"), "--lags ,: write a range such as -20..20");
     refused(
         &format!("{series} --lags=-300..3"),
-        "--lags -300: the series has 400 rows; a lag is at",
+        "--lags -300: the series has 400 steps; lags must be at",
     );
     refused(
         &format!("{series} --group trial --lags 0..60"),
-        "--lags 60: recording '0' has 100 rows",
+        "--lags 60: recording '0' has 100 steps",
     );
     refused(&format!("{series} --group trial --lags 0..60"), "short recordings of --group");
     refused(&format!("{file} --x z --y y"), "--x z: there is no column 'z'");
@@ -164,7 +164,7 @@ fn bad_requests_are_refused_with_advice() {
     refused(&format!("{series} --blocks x"), "--blocks x: write a number of rows");
     let grid = "the times are not on a grid: row ";
     refused(&format!("{irregular} --x x --y y --time t"), grid);
-    refused(&format!("{irregular} --x x --y y --time t"), "leave out --time, and lags count rows");
+    refused(&format!("{irregular} --x x --y y --time t"), "leave out --time to count lags in rows");
     let empty = Command::new(env!("CARGO_BIN_EXE_fdime"))
         .args(["lag", &file, "--x", "x", "--y", "y", "--lags", ""])
         .output()

@@ -30,7 +30,7 @@ fn features_are_chosen_and_written() {
         svg.display()
     ));
     assert!(text.starts_with("2 of 5 features for y, by forward; 500 rows"), "{text}");
-    assert!(text.contains("no other adds significantly: "), "{text}");
+    assert!(text.contains("no other feature has a significant gain (best: "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let rows: Vec<String> =
         std::fs::read_to_string(csv).unwrap().lines().map(str::to_string).collect();
@@ -60,12 +60,12 @@ fn impossible_selections_are_refused_in_the_words_of_the_command_line() {
     let folder = Folder::new();
     let table = sums(&folder);
     for (arguments, part) in [
-        ("--y y -k 0", "-k 0: between 1 and 5, the number of features"),
-        ("--y y -k 6", "-k 6: between 1 and 5, the number of features"),
+        ("--y y -k 0", "-k 0: must be between 1 and 5, the number of features"),
+        ("--y y -k 6", "-k 6: must be between 1 and 5, the number of features"),
         ("--y y --criterion gain", "--criterion gain: write forward, cmim, jmi or mrmr"),
         ("--y y --x a,y", "'y'"),
         ("--y y --x a", "there is one feature; a selection needs at least two"),
-        ("--y n*", "--y n*: these are 2 columns; name one"),
+        ("--y n*", "--y n*: this matches 2 columns; name exactly one"),
         ("--y z", "'z'"),
         ("--y y --estimator ksg", "--estimator ksg cannot be used with a selection of features"),
         ("--y y -o chosen.txt", "--output chosen.txt: the name must end in .csv or .json"),

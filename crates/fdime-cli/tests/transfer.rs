@@ -90,13 +90,13 @@ fn bad_requests_are_refused_with_advice() {
     refused("--from x", "--to");
     refused("--from x --to y --columns x,y", "cannot be used with");
     refused("--from x --to nothing", "--to nothing");
-    refused("--from x --to x", "between two different columns that vary");
+    refused("--from x --to x", "must be two different columns that are not constant");
     refused("--from x --to y --history 0", "--history 0: between 1 and 100");
-    refused("--from x --to y --lags 0..3", "--lags 0: a lag is at least 1");
-    refused("--from x --to y --lags=-1", "--lags -1: a lag is at least 1");
+    refused("--from x --to y --lags 0..3", "--lags 0: lags must be at least 1");
+    refused("--from x --to y --lags=-1", "--lags -1: lags must be at least 1");
     refused("--from x --to y --lags one", "--lags one: write a range");
-    refused("--from x --to y --lags 500", "--lags 500: the series has 800 rows; at most 399");
-    refused("--from x --to y --group trial --lags 150", "recording '0' has 200 rows");
+    refused("--from x --to y --lags 500", "--lags 500: must be at most 399, half of the 800 steps");
+    refused("--from x --to y --group trial --lags 150", "recording '0' has 200 steps");
     refused("--from x --to y --group trial,z", "--group trial,z: choose one column");
     refused(
         "--from x --to y --estimator ksg",

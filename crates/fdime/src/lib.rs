@@ -19,7 +19,7 @@
 //! the implementation and all settings.
 //!
 //! Estimators are studied on distributions with known mutual information. A [`RunPlan`] is a
-//! training on a staircase of levels, as plain data; an [`Engine`] executes it to a [`Trace`]; a
+//! training on a staircase of levels, as plain data; an [`Engine`] executes it and returns a [`Trace`]; a
 //! [`LevelSummary`] has bias and variance:
 //!
 //! ```

@@ -46,12 +46,12 @@ class ChannelCapacity(Summarised):
     level_rows: NDArray[np.int64]
     #: The share of the rows of each level.
     observed: NDArray[np.float64]
-    #: The input distribution that reaches the capacity.
+    #: The input distribution that attains the capacity.
     optimal: NDArray[np.float64]
     #: The divergence in nats between the outputs of each level and those of all levels with optimal
     #: shares: the capacity for levels in use, and no more for others.
     divergence: NDArray[np.float64]
-    #: For all pairs of levels the information in bits about a fair choice between the two: 0 if they
+    #: For all pairs of levels, the information in bits about which was sent, if equally likely: 0 if they
     #: cannot be told apart, 1 if they always can.
     discriminability: NDArray[np.float64]
     #: The reliability, with reasons.
@@ -140,16 +140,16 @@ def channel_capacity(
 ) -> ChannelCapacity:
     """Estimate the capacity of the channel from a discrete ``input`` to ``output``, in nats.
 
-    The capacity is the largest mutual information over all distributions of the input: the most that
-    the output can tell about doses, symbols or stimuli if these are chosen in the best proportions.
+    The capacity is the largest mutual information over all distributions of the input: the information in
+    the output about doses, symbols or stimuli if these have the optimal proportions.
     Critics that did not see a row score its output against every level of the input, and the
-    algorithm of Blahut and Arimoto finds the best proportions.
+    algorithm of Blahut and Arimoto finds the optimal proportions.
 
     Parameters
     ----------
     input
         The levels, such as doses, one row for each observation. Numbers with few different values are
-        levels too. Of several columns, each combination of values is a level. Every level needs at
+        levels too. With several columns, each combination of values is a level. Every level needs at
         least 20 rows.
     output
         The outputs in the same order, numbers or categories, in any number of columns.

@@ -98,12 +98,12 @@ def mutual_information(
     ----------
     x, y
         Rows in the same order: NumPy arrays, lists, pandas, polars or pyarrow tables and columns,
-        or torch and jax tensors in the CPU's memory. Text, booleans and categories are discrete. A
-        complex column is two columns.
+        or torch and jax tensors in CPU memory. Text, booleans and categories are discrete. A
+        complex column becomes two columns.
     given
         Columns to hold fixed, in the same order of rows: the estimate is then the conditional mutual
-        information I(x; y | given), what y tells about x beyond these columns. The result's ``given``
-        tells how much they explain. The columns of an array are called ``given1``, ``given2``, ...
+        information I(x; y | given), what y adds about x beyond these columns. The result's ``given``
+        shows how much they explain. The columns of an array are called ``given1``, ``given2``, ...
     estimator
         ``auto``, ``copula``, ``cca``, ``ksg``, or an estimator that trains a critic, such as
         ``gan-dime``, ``kl-dime``, ``mine`` or ``f:(u-1)^2/(u+1)``; :func:`fdime.names` lists them.
@@ -135,7 +135,7 @@ def mutual_information(
     threads
         The number of threads; 0 means one for each core.
     progress
-        Whether to show a progress bar, or a function to call with the fraction that is done. None
+        Whether to show a progress bar, or a function to call with the completed fraction. None
         shows a bar after two seconds, on a terminal and in notebooks.
 
     Examples

@@ -143,7 +143,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Given:
-    """What the columns that are held fixed tell about x and y."""
+    """What the columns that are held fixed explain of x and y."""
 
     #: The names of these columns.
     columns: tuple[str, ...]
@@ -153,10 +153,10 @@ class Given:
     explained_x: float | None
     #: The same for y.
     explained_y: float | None
-    #: What x still shares with them after its prediction was subtracted, in nats.
+    #: The mutual information of these columns and the residual of x, in nats.
     remaining: float
-    #: The p-value of a test whether x, after that, is independent of them among the rows that the test
-    #: of conditional independence exchanges. If it is small, that test may reject too often.
+    #: The p-value of a test of whether this residual is independent of them within the neighbourhoods
+    #: of the test of conditional independence. If it is small, that test may reject too often.
     neighbourhood_p_value: float
 
     @classmethod

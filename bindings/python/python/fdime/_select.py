@@ -45,9 +45,9 @@ class SelectedFeature:
     gain: float
     #: The 95% interval of the gain.
     interval: tuple[float, float]
-    #: What it tells by itself, I(f; y).
+    #: Its information by itself, I(f; y).
     alone: float
-    #: ``alone - gain``: how much of it the features before it tell already. It is negative if they make
+    #: ``alone - gain``: how much of it is already in the features before it. It is negative if they make
     #: the feature more informative.
     redundancy: float
     #: The p-value of the test of the gain; for a pair, of the gain of both.
@@ -98,7 +98,7 @@ class Selection:
         if self.end["reason"] == "nothing-left":
             best = " with ".join(self.end["features"])
             lines[0] += (
-                f"; no other adds significantly: {best} has p = {self.end['p_adjusted']:.3f}"
+                f"; no other has a significant gain (best: {best}, p = {self.end['p_adjusted']:.3f})"
             )
         lines.append(
             f"{'rank':>4} {'feature':20} {'+nats':>7} {'95% interval':>16} {'alone':>7} {'p adj':>7}"
@@ -130,9 +130,9 @@ def select_features(
     threads: int = 0,
     progress: bool | ProgressCallback | None = None,
 ) -> Selection:
-    """Choose the features that tell most about a target, without those that repeat others.
+    """Choose the features that are most informative about a target, without redundant ones.
 
-    Features are chosen one after the other. Every gain is tested; if none of the features that are left
+    Features are chosen one after the other. Every gain is tested; if none of the remaining features
     adds significantly (5%, adjusted for their number), the selection ends. A constant feature is never
     chosen.
 
@@ -143,19 +143,19 @@ def select_features(
     y
         The target: numbers or classes.
     k
-        The most features to choose; None means 10, or all if there are fewer.
+        The maximum number of features; None means 10, or all if there are fewer.
     criterion
-        What decides which feature f is next, with s for the features chosen before: ``forward``,
-        I(f; y \\| all s), which also tries pairs if no feature adds alone; ``cmim``, the least
-        I(f; y \\| s); ``jmi``, the mean I(f, s; y); ``mrmr``, I(f; y) less the mean I(f; s).
+        The criterion for the next feature f, with s for the features chosen before: ``forward``,
+        I(f; y \\| all s), which also tries pairs if no feature adds alone; ``cmim``, the smallest
+        I(f; y \\| s); ``jmi``, the mean I(f, s; y); ``mrmr``, I(f; y) minus the mean I(f; s).
     discrete_features, discrete_target
         As for :func:`mutual_info_features`.
     missing
         ``'drop'`` leaves out the rows in which any feature or the target is missing; ``'error'``
         refuses them.
     estimator, effort, blocks, folds, permutations, seed, threads, progress
-        As for :func:`mutual_information`. ``estimator='copula'`` takes a fraction of the time, for
-        features and a target that are numbers and depend on each other monotonically. More permutations
+        As for :func:`mutual_information`. ``estimator='copula'`` is much faster, for numeric
+        features and targets with monotonic dependence. More permutations
         are made where many candidates need them for a significant test.
 
     Examples

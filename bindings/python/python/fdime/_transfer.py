@@ -195,16 +195,16 @@ def transfer_entropy(
     n_jobs: int | None = None,
     progress: bool | ProgressCallback | None = None,
 ) -> TransferEntropy:
-    """Estimate what the past of one series tells about the next value of another, in both directions.
+    """Estimate the transfer entropy between two series, in both directions.
 
     TE(source -> target) is the mutual information between the next value of ``target`` and the values
     of ``source`` at ``lags`` before it, given the last ``history`` values of ``target`` itself. The test
-    keeps the dynamics of each series and what they share at the same time.
+    preserves the dynamics of each series and their contemporaneous dependence.
 
     Parameters
     ----------
     source, target
-        Two series with a row for each step in time. An instant is used if all its values are present.
+        Two series with a row for each step in time. A step is used if all its values are present.
     history
         The number of past values of the target that are held fixed. None chooses the smallest
         number, up to 10, that predicts held-out values almost as well as any, for each direction.
@@ -217,7 +217,7 @@ def transfer_entropy(
     group
         The recording of each row. The past of an instant is never in another recording.
     estimator, effort, discrete, numeric, folds, permutations, seed
-        As for :func:`mutual_information`. Nearest neighbours (``ksg``) are not possible.
+        As for :func:`mutual_information`. ``ksg`` is not supported.
     missing
         ``'drop'`` leaves out instants with a missing value; ``'error'`` refuses missing values.
     blocks

@@ -115,7 +115,7 @@ class MutualInformation(BaseEstimator):
 
 
 class MutualInformationSelector(SelectorMixin, BaseEstimator):
-    """Selection of the features that tell most about y, without those that repeat others.
+    """Selection of the features that are most informative about y, without redundant ones.
 
     The parameters are those of :func:`fdime.select_features`, without ``progress``. The features that
     are kept are in their original order. Fewer than ``k`` are kept if no other adds significantly.
@@ -174,7 +174,7 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
         self.threads = threads
 
     def fit(self, X: Any, y: Any) -> MutualInformationSelector:
-        """Choose features of ``X`` by what they tell about ``y``."""
+        """Choose features of ``X`` that are informative about ``y``."""
         if y is None:
             raise ValueError(
                 "MutualInformationSelector requires y to be passed, but the target y is None"

@@ -149,7 +149,7 @@ def partners(
 
 
 class MutualInformationLoss(torch.nn.Module):
-    """Minus the objective of an estimator: to minimise it is to maximise mutual information.
+    """The negative objective of an estimator: minimising it maximises mutual information.
 
     With a critic, call it with a batch: ``loss(x, y)``. A critic is a module that takes rows of x and
     the same number of rows of y and returns a score for each pair. Without a critic, compute the
@@ -213,7 +213,7 @@ class MutualInformationLoss(torch.nn.Module):
         self.register_buffer("log_average", torch.tensor(math.nan))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the loss of a batch; each row of x goes with the same row of y."""
+        """Return the loss of a batch; row i of x is paired with row i of y."""
         return self.from_scores(*self.scores(x, y))
 
     def scores(self, x: Tensor, y: Tensor) -> tuple[Tensor] | tuple[Tensor, Tensor]:

@@ -71,7 +71,7 @@ pub fn run(args: &Apply) -> Outcome {
         let mut out = std::io::stdout().lock();
         writeln!(
             out,
-            "mean log ratio {:.3} {unit} (standard error {:.3}); estimate in training {:.3} {unit}",
+            "mean log ratio {:.3} {unit} (standard error {:.3}); estimate from the training table {:.3} {unit}",
             in_unit(mean),
             in_unit(standard_error),
             in_unit(model.trained_mi_nats())

@@ -61,8 +61,8 @@ pub fn run(args: &Arguments) -> Outcome {
     let page = outputs.write_page(args.report.as_ref(), args.open, || render(&saved));
     outputs.write(args.save.as_ref(), |path| match result.models.is_empty() {
         true => Err(Failure::Usage(
-            "--save: these columns are compared by their counts, without critics that could be \
-             saved; use --estimator gan-dime"
+            "--save: these columns are estimated from counts, so there are no critics to save; \
+             use --estimator gan-dime"
                 .into(),
         )),
         false => Ok(SavedModel::new(&plan, &result, &table.x, &table.y).save(path)?),

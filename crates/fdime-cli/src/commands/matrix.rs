@@ -135,7 +135,8 @@ impl Sides {
         let pairs: Vec<_> =
             pairs.filter(|&(i, j)| i != j && seen.insert((i.min(j), i.max(j)))).collect();
         if pairs.is_empty() {
-            let message = "--rows and --columns choose no two different columns that vary";
+            let message =
+                "--rows and --columns do not include two different columns that are not constant";
             return Err(Failure::Usage(message.into()));
         }
         Ok(pairs)
@@ -276,17 +277,17 @@ fn groups(
         groups.extend(named.map(|(index, name)| (name.to_string(), vec![index])));
     }
     if let Some((name, _)) = groups.iter().find(|(_, columns)| columns.is_empty()) {
-        return Err(Failure::Usage(format!("--group {name}: it has no column that varies")));
+        return Err(Failure::Usage(format!("--group {name}: all of its columns are constant")));
     }
     if groups.len() < 2 {
-        let message = "there is one column or group; at least two are needed to compare";
+        let message = "there is only one column or group; at least two are needed";
         return Err(Failure::Usage(format!("{}: {message}", args.file.display())));
     }
     let (mut seen, mut owners) = (HashSet::new(), HashMap::new());
     for (name, columns) in &groups {
         if !seen.insert(name) {
             return Err(Failure::Usage(format!(
-                "{}: two columns or groups are called '{name}'; names must differ",
+                "{}: two columns or groups have the name '{name}'; names must be unique",
                 args.file.display()
             )));
         }

@@ -49,7 +49,7 @@ pub fn run(args: &Sample) -> Outcome {
         )));
     }
     if args.rows == 0 {
-        return Err(Failure::Usage("--rows 0: at least one row".into()));
+        return Err(Failure::Usage("--rows 0: must be at least 1".into()));
     }
     check_writable(&args.output)?;
     let bar = progress_bar(args.rows as u64);

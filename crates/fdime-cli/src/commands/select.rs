@@ -127,7 +127,7 @@ impl Results {
             let names: Vec<String> = features.iter().map(|name| shortened(name, 18)).collect();
             let p = format_p_value(*p_adjusted);
             let best = names.join(" with ");
-            writeln!(out, "no other feature adds significantly (best: {best}, p = {p})")?;
+            writeln!(out, "no other feature has a significant gain (best: {best}, p = {p})")?;
         }
         if selection.features.is_empty() {
             return Ok(());

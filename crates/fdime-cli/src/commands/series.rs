@@ -54,7 +54,7 @@ impl SeriesTable {
         let timeline = Timeline::new(frame.rows, times, recordings)?;
         if timeline.unplaced() > 0 {
             let rows = counted(timeline.unplaced(), "row");
-            note(&format!("note: {rows} without a time or a recording left out"));
+            note(&format!("note: {rows} without a time or a recording were left out"));
         }
         Ok(SeriesTable { frame, chosen, timeline, time, group })
     }

@@ -159,7 +159,7 @@ fn selected(args: &Suite) -> Result<Vec<AnyTask>, Failure> {
         Some(glob) => {
             tasks.retain(|task| glob_matches(glob, task.name()));
             if tasks.is_empty() {
-                return Err(Failure::Usage(format!("--tasks {glob}: no task has such a name")));
+                return Err(Failure::Usage(format!("--tasks {glob}: no task matches")));
             }
         }
         None => {

@@ -136,7 +136,10 @@ impl Network {
         let refused =
             |problem: String| Err(Failure::Usage(format!("{}: {problem}", args.file.display())));
         if self.directions.is_empty() {
-            return refused("at least two columns that are not constant are needed".into());
+            return refused(
+                "the source and the target must be two different columns that are not constant"
+                    .into(),
+            );
         }
         if self.directions.len() > MAX_DIRECTIONS {
             let count = self.directions.len();
@@ -149,7 +152,7 @@ impl Network {
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => {
-                refused(format!("two columns are called '{}'; names must differ", pair[0]))
+                refused(format!("two columns have the name '{}'; names must be unique", pair[0]))
             }
             None => Ok(()),
         }

@@ -442,7 +442,7 @@ mod tests {
             plan.check(&series).unwrap_err().to_string()
         };
         assert_eq!(refusal(vec![], &x), "lags = []: at least one lag");
-        let text = "lags = -25: the series has 50 rows; a lag is at most 24, half of that";
+        let text = "lags = -25: the series has 50 steps; lags must be at most 24, half of that";
         assert_eq!(refusal(vec![3, -25], &x), text);
         assert!(refusal(vec![1], &constant).contains("'c' has the same value in every row"));
         let short = numbers("y", vec![1.0, 2.0]);

@@ -310,9 +310,9 @@ fn dependence((p, is_given): (f64, bool), mi: Nats, high: Nats, bits: bool) -> S
     match [mi, high].map(|nats| amount(nats, bits)) {
         [mi, _] if mi >= 0.0005 => found,
         [_, high] if high >= 0.0005 => {
-            format!("{found}, but too weakly to measure: at most about {high:.3} {unit}")
+            format!("{found}, but too weak to measure: at most about {high:.3} {unit}")
         }
-        _ => format!("{found}, but too weakly to measure: below 0.001 {unit}"),
+        _ => format!("{found}, but too weak to measure: below 0.001 {unit}"),
     }
 }
 
@@ -340,10 +340,10 @@ mod tests {
         assert_eq!(words(0.4, 0.0, 0.01), "no dependence found: p = 0.400");
         assert_eq!(
             words(0.001, 0.0, 0.013),
-            "dependent: p = 0.001 (test of independence), but too weakly to measure: at most about \
+            "dependent: p = 0.001 (test of independence), but too weak to measure: at most about \
              0.013 nats"
         );
-        assert!(words(0.001, 0.0, 0.0001).ends_with("too weakly to measure: below 0.001 nats"));
+        assert!(words(0.001, 0.0, 0.0001).ends_with("too weak to measure: below 0.001 nats"));
         // 0.0004 nats are 0.0006 bits, which are written as 0.001.
         assert!(!dependence((0.001, false), Nats(0.0004), Nats(0.01), true).contains("measure"));
         let conditional = dependence((0.2, true), Nats(0.0), Nats(0.1), false);

@@ -141,9 +141,9 @@ pub struct SelectedFeature {
     pub ci_low: f64,
     /// The upper end of the 95% interval of the gain.
     pub ci_high: f64,
-    /// What it tells by itself: I(f; y).
+    /// Its information by itself: I(f; y).
     pub alone_nats: f64,
-    /// How much of that the features before it tell already; negative if they make it more
+    /// How much of that is already in the features before it; negative if they make it more
     /// informative.
     pub redundancy_nats: f64,
     /// The p-value of the test of the gain; for a pair, of the gain of both.
@@ -161,7 +161,7 @@ pub struct SelectedFeature {
 #[serde(tag = "reason", rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SelectionEnd {
-    /// As many features were chosen as were asked for.
+    /// The requested number of features was chosen.
     Complete,
     /// The gain of the best candidate left was not significant.
     NothingLeft {
@@ -184,7 +184,7 @@ pub struct Selection {
     pub end: SelectionEnd,
 }
 
-/// Chooses the columns of x that tell most about y. All columns have equal lengths and no missing
+/// Chooses the columns of x that are most informative about y. All columns have equal lengths and no missing
 /// values. Jobs run on `threads` threads, 0 meaning one for each core.
 ///
 /// ```
@@ -767,8 +767,8 @@ mod tests {
             select_features(x, y, &plan, 1, &NoProgress).unwrap_err().to_string()
         };
         let text = refused(&x, &y, 0, Method::Auto);
-        assert_eq!(text, "k = 0: between 1 and 6, the number of features");
-        assert!(refused(&x, &y, 7, Method::Auto).starts_with("k = 7: between 1 and 6"));
+        assert_eq!(text, "k = 0: must be between 1 and 6, the number of features");
+        assert!(refused(&x, &y, 7, Method::Auto).starts_with("k = 7: must be between 1 and 6"));
         assert!(refused(&x[..1], &y, 1, Method::Auto).contains("at least two"));
         assert!(refused(&x, &y, 2, Method::Ksg).contains("estimator = ksg cannot be used with"));
         let same = numbers("same", vec![1.0; ROWS]);

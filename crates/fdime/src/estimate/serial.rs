@@ -286,8 +286,8 @@ impl SerialDependence {
         let limits_to =
             if time < DOUBTFUL_TIME { Reliability::Fair } else { Reliability::Doubtful };
         let text = format!(
-            "neighbouring rows are alike ({alike}): {} rows carry as much information as about \
-             {:.0} independent ones, so the p-value is too small and the interval too narrow; if rows are in the order of time, use ",
+            "neighbouring rows are similar ({alike}): the effective sample size of {} rows is about \
+             {:.0}, so the p-value is too small and the interval too narrow; if rows are in time order, use ",
             self.rows,
             self.rows as f64 / time
         );
@@ -319,8 +319,8 @@ impl SerialDependence {
             _ => return None,
         };
         let message = Message::from(format!(
-            "neighbouring rows are alike: the {} rows of this series are worth about {worth:.0} \
-             independent ones, too few to find any but a strong dependence",
+            "neighbouring rows are similar: the effective sample size of this series of {} rows is about {worth:.0}, \
+             too few to detect any but strong dependence",
             self.rows
         ));
         Some(Reason { code: "few-independent-rows", limits_to, message })

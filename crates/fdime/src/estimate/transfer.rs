@@ -148,7 +148,7 @@ fn check_lags(lags: &[usize]) -> Result<()> {
         return Err(invalid(Parameter::Lags, "[]", "at least one lag"));
     }
     if lags.contains(&0) {
-        let expected = "a lag is at least 1: transfer entropy is about the past";
+        let expected = "lags must be at least 1: only the past is used";
         return Err(invalid(Parameter::Lags, 0, expected));
     }
     if lags.len() > MAX_PAST {
@@ -225,7 +225,7 @@ fn rows_at(
 /// Two series and the places of their rows in time. Values may be missing.
 #[derive(Clone, Copy)]
 pub struct TransferSeries<'a> {
-    /// The series whose past may tell about the target.
+    /// The series whose past may be informative about the target.
     pub source: &'a Column,
     /// The series whose next value may depend on the source.
     pub target: &'a Column,
@@ -597,11 +597,16 @@ mod tests {
             plan.check(&timeline).unwrap_err().to_string()
         };
         assert!(refusal(&|plan| plan.history = Some(0)).starts_with("history = 0: between 1"));
-        assert!(refusal(&|plan| plan.history = Some(50)).contains("at most 49, half of that"));
+        assert!(
+            refusal(&|plan| plan.history = Some(50)).contains("at most 49, half of the 100 steps")
+        );
         assert!(refusal(&|plan| plan.lags = Some(vec![])).starts_with("lags = []: at least"));
         assert!(refusal(&|plan| plan.lags = Some(vec![0, 1])).contains("at least 1"));
         assert!(refusal(&|plan| plan.lags = Some(vec![2, 1])).contains("ascending"));
-        assert!(refusal(&|plan| plan.lags = Some(vec![99])).starts_with("lags = 99: the series"));
+        assert!(
+            refusal(&|plan| plan.lags = Some(vec![99]))
+                .starts_with("lags = 99: must be at most 49")
+        );
         assert!(refusal(&|plan| plan.estimate.method = Method::Ksg).contains("use auto"));
         assert!(refusal(&|p| p.estimate.order = RowOrder::Exchangeable).contains("a series"));
     }

@@ -254,8 +254,8 @@ fn negative(evidence: &Evidence) -> Option<Reason> {
         return None;
     }
     let message = Message::from(format!(
-        "the difference of the two terms is {:.3} nats, below 0 by more than chance, so critics \
-         missed some of the first",
+        "the difference of the two terms is {:.3} nats, below 0 by more than chance explains, so critics \
+         missed part of the first term",
         evidence.mi
     ));
     reason("negative", Reliability::Fair, evidence.advise_effort(message))
@@ -272,7 +272,7 @@ fn wide_neighbourhoods(evidence: &Evidence) -> Option<Reason> {
     )
     .parameter(Parameter::Given)
     .text(
-        " among the rows that the test exchanges, so its p-value may be too small; use more rows, or \
+        " within the neighbourhoods of the test, so its p-value may be too small; use more rows, or \
          fewer such columns",
     );
     reason("wide-neighbourhoods", Reliability::Fair, message)
@@ -285,7 +285,7 @@ fn many_given(evidence: &Evidence) -> Option<Reason> {
         return None;
     }
     let message = Message::from(format!(
-        "{} columns are held fixed with {} rows: no two rows are alike in all of them, so the p-value \
+        "{} columns are held fixed with {} rows: no two rows are similar in all of them, so the p-value \
          is approximate and may be too small, and the estimate too low; hold fewer columns fixed with ",
         given.len(),
         evidence.rows
@@ -536,7 +536,7 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
         format!(
             "{} ({:.0}%) repeat{} another row exactly: critics were tested on rows that they were \
              trained on, so the estimate is too high and the p-value too small; remove the copies, \
-             unless each is an observation of its own",
+             unless they are separate observations",
             counted(copies, "row"),
             100.0 * share,
             if copies == 1 { "s" } else { "" }
@@ -604,7 +604,7 @@ fn many_columns(evidence: &Evidence) -> Option<Reason> {
         Reliability::Fair,
         format!(
             "almost no dependence was found, but with {} rows and so many columns (x: {}, y: {}) a \
-             dependence between a few of them can be missed; estimate single pairs of columns as well",
+             dependence between a few of them can be missed; also estimate single pairs of columns",
             evidence.rows,
             evidence.x.len(),
             evidence.y.len()

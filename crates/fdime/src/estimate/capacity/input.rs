@@ -84,7 +84,7 @@ impl Input {
             0 => Ok(()),
             _ => refused(format!(
                 "{few} of {} levels have fewer than {MIN_ROWS_OF_LEVEL} rows, such as {} with {}; \
-                 merge levels, or leave out their rows, because the capacity may rest on any level",
+                 merge levels, or leave out their rows, because the capacity can depend on any level",
                 self.names.len(),
                 quote(&self.names[rarest]),
                 self.counts[rarest]
@@ -126,8 +126,8 @@ fn check_discrete(column: &Column) -> Result<()> {
     let name = quote(&column.name);
     refused(
         Message::from(format!(
-            "column {name} takes too many different values for the levels of a channel; put it into \
-             a few classes first, such as its quintiles, or name it in "
+            "column {name} takes too many different values for the levels of a channel; bin it into \
+             a few classes first, for example quintiles, or name it in "
         ))
         .parameter(Parameter::Discrete)
         .text(" if its values are levels"),
