@@ -39,6 +39,7 @@ __all__ = [
     "names",
     "notice",
     "panic_in_a_worker",
+    "parse_times",
     "power_analysis",
     "run_plans",
     "select_features",

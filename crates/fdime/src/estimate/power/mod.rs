@@ -140,7 +140,7 @@ impl PowerPlan {
                     let expected = Message::from("there is no dependence to detect; use ")
                         .parameter(Parameter::Rows)
                         .text(" to measure how often the test rejects");
-                    return Err(invalid(Parameter::Mi, self.level, expected));
+                    return Err(invalid(Parameter::Mi, mi_text(self.level), expected));
                 }
                 if self.tables < 2 * BATCH {
                     let expected = format!("at least {} for a search", 2 * BATCH);
@@ -169,14 +169,22 @@ impl PowerPlan {
 /// Returns the distribution of the tables. Errors name the level as the user of a study gives it.
 fn distribution(scenario: &ScenarioPlan, level: Level) -> Result<Scenario> {
     scenario.at(level).map_err(|mut error| {
-        if let Error::InvalidParameter { parameter, .. } | Error::Incompatible { parameter, .. } =
-            &mut error
+        if let Error::InvalidParameter { parameter, value, .. }
+        | Error::Incompatible { parameter, value, .. } = &mut error
             && *parameter == Parameter::Levels
         {
-            *parameter = Parameter::Mi;
+            (*parameter, *value) = (Parameter::Mi, mi_text(level));
         }
         error
     })
+}
+
+/// Returns a level as the user of a study writes it: mutual information without its name.
+fn mi_text(level: Level) -> String {
+    match level {
+        Level::Mi(nats) => nats.to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// A study of power: what estimates of simulated tables would show.
@@ -375,7 +383,7 @@ impl Simulation<'_> {
                     "to detect so little information with a power of {power}, more than \
                      {MAX_STUDY_ROWS} rows are needed"
                 );
-                Err(invalid(Parameter::Mi, self.plan.level, expected))
+                Err(invalid(Parameter::Mi, mi_text(self.plan.level), expected))
             }
             false => Ok(()),
         };
@@ -583,7 +591,7 @@ mod tests {
         for (plan, expected) in [
             (plan(search(1.0), Level::Mi(0.1), (1, 1)), "power = 1: above alpha"),
             (plan(search(0.02), Level::Mi(0.1), (1, 1)), "power = 0.02: above alpha"),
-            (plan(search(0.8), Level::Mi(0.0), (1, 1)), "mi = mi=0: there is no dependence"),
+            (plan(search(0.8), Level::Mi(0.0), (1, 1)), "mi = 0: there is no dependence"),
             (plan(StudySize::Rows(vec![]), Level::Mi(0.1), (1, 1)), "at least one number"),
             (plan(StudySize::Rows(vec![7]), Level::Mi(0.1), (1, 1)), "rows = 7: at least 20 rows"),
             (
