@@ -259,7 +259,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information_matrix(X[:, :1]),
         ValueError,
-        "at least two are needed to compare",
+        "at least two are needed",
     ),
     (
         lambda: fdime.mutual_information_matrix(X, groups={"a": ["x1"], "b": ["q"]}),

@@ -174,6 +174,35 @@ def test_columns_and_constant_as_on_the_command_line(table, expected):
         fdime.mutual_information_matrix(table, columns="a", groups=groups)
 
 
+def test_rows_and_a_target_as_on_the_command_line(table, command, tmp_path):
+    numbers = table[["a", "b", "c"]]
+    numbers.to_csv(tmp_path / "table.csv", index=False)
+    line = [command, "matrix", tmp_path / "table.csv", "-o", tmp_path / "mi.json", "--json"]
+    for options in [
+        {"rows": "a"},
+        {"columns": "b,c", "rows": "a,b"},
+        {"columns": "a,b", "rows": "a,b"},
+        {"y": "c"},
+    ]:
+        matrix = fdime.mutual_information_matrix(numbers, estimator="copula", **options)
+        flags = [f"--{name}={value}" for name, value in options.items()]
+        done = subprocess.run(
+            [*line, "--estimator=copula", *flags], check=True, capture_output=True
+        )
+        theirs = json.loads(done.stdout)
+        assert theirs["results"] == matrix.pairs
+        assert theirs["names"] == list(matrix.names) and theirs["rows"] == list(matrix.rows)
+        assert matrix.mi.shape == (len(matrix.rows), len(matrix.names))
+    for options, message in [
+        ({"rows": "a", "y": "b"}, "rows cannot be used with groups or y"),
+        ({"columns": "a", "rows": "a"}, "at least two"),
+        ({"columns": "a,b", "rows": []}, "no two different columns"),
+        ({"y": "nothing"}, "y: there is no column or group 'nothing'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fdime.mutual_information_matrix(numbers, **options)
+
+
 def test_a_journal_has_one_writer(table, tmp_path):
     fcntl = pytest.importorskip("fcntl")
     journal = tmp_path / "pairs.jsonl"

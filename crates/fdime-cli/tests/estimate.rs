@@ -481,6 +481,40 @@ fn a_matrix_ranks_features_and_leaves_out_useless_columns() {
     );
 }
 
+#[test]
+fn a_matrix_compares_columns_with_rows() {
+    let folder = Folder::new();
+    let (out, svg) = (folder.path("mi.csv"), folder.path("mi.svg"));
+    let value = |k: u32, step: u32| f64::from(k * step % 101) / 101.0;
+    let line = |k: u32| {
+        let a = value(k, 37);
+        format!("{k},{a},{},{}\n", value(k, 53), a + 0.1 * value(k, 71))
+    };
+    let lines: String = (1..=100).map(line).collect();
+    let table = folder.write("table.csv", format!("trial,a,b,c\n{lines}"));
+    let request =
+        format!("matrix {table} --estimator copula -o {} --svg {}", out.display(), svg.display());
+    let pairs = |selection: &str| {
+        let report = json(&format!("{request} {selection} --json"));
+        let ends =
+            report["results"].as_array().unwrap().iter().map(|pair| {
+                format!("{}-{}", pair["x"].as_str().unwrap(), pair["y"].as_str().unwrap())
+            });
+        (ends.collect::<Vec<String>>(), report["rows"].clone())
+    };
+    assert_eq!(pairs("--columns b,c --rows a").0, ["b-a", "c-a"]);
+    // Each pair once, and no column with itself.
+    assert_eq!(pairs("--columns a,b --rows b,a").0, ["a-b"]);
+    assert_eq!(pairs("--y a"), (vec!["b-a".into(), "c-a".into()], serde_json::json!(["a"])));
+    // Row numbers are left out unless they are named.
+    assert_eq!(pairs("").0, ["a-b", "a-c", "b-c"]);
+    assert_eq!(pairs("--rows trial").0, ["a-trial", "b-trial", "c-trial"]);
+    let figure = std::fs::read_to_string(&svg).unwrap();
+    assert!(figure.contains("trial, a: ") && !figure.contains("a, trial: "), "{figure}");
+    assert!(refusal(&format!("{request} --columns a --rows a")).contains("two different columns"));
+    assert!(refusal(&format!("{request} --rows a --y b")).contains("cannot be used with"));
+}
+
 /// A killed matrix is continued: finished pairs are not run again, and the result is that of an
 /// uninterrupted run.
 #[test]

@@ -42,6 +42,7 @@ class Matrix:
     plan: dict[str, Any] = field(repr=False)
     #: The duration in seconds.
     seconds: float = field(repr=False)
+    _has_rows: bool = field(repr=False)
 
     def _array(self, key: str) -> NDArray[np.float64]:
         array = np.full((len(self.rows), len(self.names)), np.nan)
@@ -72,7 +73,7 @@ class Matrix:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, as ``fdime matrix --json`` prints it; ``fdime report`` reads it."""
         fields = {"results": self.pairs, "names": list(self.names), "plan": self.plan}
-        if self.rows != self.names:
+        if self._has_rows:
             fields["rows"] = list(self.rows)
         return saved_record("matrix", fields, self.seconds)
 
@@ -199,7 +200,7 @@ def mutual_information_matrix(
     is_square = rows is None and y is None
     pairs = _pairs([name for name, _ in members], None if is_square else (names, row_names))
     if not pairs:
-        raise ValueError("there are no two different columns or groups to compare that vary")
+        raise ValueError("there are no two different columns or groups to compare")
     table, members = _selected(table, members)
     plan = estimate_plan(
         estimator=estimator,
@@ -220,7 +221,7 @@ def mutual_information_matrix(
         progress_callback(progress) as callback,
     ):
         found = work.run(log, n_jobs, callback)
-    return Matrix(names, row_names, found, plan, perf_counter() - start)
+    return Matrix(names, row_names, found, plan, perf_counter() - start, not is_square)
 
 
 @dataclass(frozen=True)
@@ -348,9 +349,7 @@ def _positions(table: _native.Table, columns: str | Sequence[Any], argument: str
     return list(dict.fromkeys(positions))
 
 
-def _selected(
-    table: _native.Table, members: _Members
-) -> tuple[_native.Table, _Members]:
+def _selected(table: _native.Table, members: _Members) -> tuple[_native.Table, _Members]:
     """Return the table of the members' columns, and the members with their positions in it."""
     columns = [k for _, group in members for k in group]
     index_of = {k: index for index, k in enumerate(columns)}
@@ -359,11 +358,11 @@ def _selected(
 
 def _check_members(table: _native.Table, members: _Members) -> None:
     if len(members) < 2:
-        raise ValueError("there is one column or group; at least two are needed to compare")
+        raise ValueError("there is only one column or group; at least two are needed")
     owner: dict[int, str] = {}
     for k, (name, positions) in enumerate(members):
         if any(name == other for other, _ in members[:k]):
-            raise ValueError(f"two columns or groups are called '{name}'; names must differ")
+            raise ValueError(f"two columns or groups have the name '{name}'; names must be unique")
         if not positions:
             raise ValueError(f"groups: '{name}' has no column that varies")
         for column in positions:

@@ -212,7 +212,9 @@ def staircase(
         if joblib_with_backend() is None:
             traces, notices = _native.execute(plans, device, precision, workers, log, callback)
         elif log is not None:
-            raise ValueError("log cannot be used with a joblib backend, which has several processes")
+            raise ValueError(
+                "log cannot be used with a joblib backend, which has several processes"
+            )
         else:
             jobs = [_Run(text, device, precision) for text in plans]
             traces, notices = _execute_on_backend(jobs, n_jobs, callback)
