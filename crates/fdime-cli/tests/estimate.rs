@@ -511,7 +511,7 @@ fn a_matrix_compares_columns_with_rows() {
     assert_eq!(pairs("--rows trial").0, ["a-trial", "b-trial", "c-trial"]);
     let figure = std::fs::read_to_string(&svg).unwrap();
     assert!(figure.contains("trial, a: ") && !figure.contains("a, trial: "), "{figure}");
-    assert!(refusal(&format!("{request} --columns a --rows a")).contains("two different columns"));
+    assert!(refusal(&format!("{request} --columns a --rows a")).contains("at least two"));
     assert!(refusal(&format!("{request} --rows a --y b")).contains("cannot be used with"));
 }
 
