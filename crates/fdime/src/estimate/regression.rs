@@ -6,9 +6,11 @@ use crate::data::{Column, Values};
 use crate::error::Result;
 use crate::parallel::Tick;
 use crate::random::{Purpose, Rng, stream};
+use multiversion::multiversion;
 use nalgebra::{DMatrix, DMatrixView, DVector, SymmetricEigen};
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
+use std::f64::consts::{FRAC_PI_2, TAU};
 
 /// The maximum number of training rows of a regression.
 const MAX_ROWS: usize = 20_000;
@@ -308,18 +310,19 @@ impl Basis {
         let [short, long] = SCALES.map(f64::ln);
         for mut frequency in self.frequencies.column_iter_mut() {
             frequency /= rng.random_range(short..long).exp();
-            self.phases.push(rng.random_range(0.0..std::f64::consts::TAU));
+            self.phases.push(rng.random_range(0.0..TAU));
         }
     }
 
     /// Returns the functions of each row; inputs are the columns of a matrix.
     fn apply(&self, inputs: &DMatrix<f64>) -> DMatrix<f64> {
-        let (width, rows) = inputs.shape();
-        let waves = self.frequencies.transpose() * inputs;
-        DMatrix::from_fn(rows, width + self.phases.len(), |row, k| match k.checked_sub(width) {
-            None => inputs[(k, row)],
-            Some(wave) => (waves[(wave, row)] + self.phases[wave]).cos(),
-        })
+        let ((width, rows), waves) = (inputs.shape(), self.phases.len());
+        let mut functions = inputs.transpose().resize_horizontally(width + waves, 0.0);
+        let (inputs, mut waves) = functions.columns_range_pair_mut(..width, width..width + waves);
+        waves.gemm(1.0, &inputs, &self.frequencies, 0.0);
+        let columns = functions.as_mut_slice().chunks_exact_mut(rows.max(1)).skip(width);
+        columns.zip(&self.phases).for_each(|(wave, phase)| cosines(wave, *phase));
+        functions
     }
 }
 
@@ -549,9 +552,11 @@ fn gradients(fit: &Fit, inputs: &DMatrix<f64>) -> DMatrix<f64> {
     let width = inputs.nrows();
     let mut slopes = frequencies.transpose() * inputs;
     for mut column in slopes.column_iter_mut() {
-        for (wave, value) in column.iter_mut().enumerate() {
-            *value = -fit.coefficients[width + wave] * (*value + phases[wave]).sin();
-        }
+        column.iter_mut().zip(phases).for_each(|(value, phase)| *value += phase);
+        // sin a = cos(a - pi / 2)
+        cosines(column.as_mut_slice(), -FRAC_PI_2);
+        let coefficients = fit.coefficients.iter().skip(width);
+        column.iter_mut().zip(coefficients).for_each(|(value, factor)| *value *= -factor);
     }
     let mut gradients = frequencies * slopes;
     for mut gradient in gradients.column_iter_mut() {
@@ -638,7 +643,64 @@ fn solve(mut gram: DMatrix<f64>, cross: DMatrix<f64>, penalty: f64) -> Option<DM
     for k in 0..gram.nrows() {
         gram[(k, k)] += penalty;
     }
-    Some(gram.cholesky()?.solve(&cross))
+    factorise(&mut gram)?;
+    let (factor, mut solution) = (gram, cross);
+    factor.solve_lower_triangular_mut(&mut solution);
+    factor.tr_solve_lower_triangular_mut(&mut solution);
+    Some(solution)
+}
+
+/// Replaces the lower triangle of a symmetric matrix by its Cholesky factor; `None` if the matrix is not
+/// positive definite. Blocks of columns make most of it matrix products, which is several times as fast
+/// as nalgebra's factorisation for the usual 200 columns.
+fn factorise(matrix: &mut DMatrix<f64>) -> Option<()> {
+    const BLOCK: usize = 32;
+    let size = matrix.nrows();
+    for start in (0..size).step_by(BLOCK) {
+        let end = (start + BLOCK).min(size);
+        let (before, mut block) = matrix.columns_range_pair_mut(..start, start..end);
+        let rows = before.rows(start, size - start);
+        let transposed = before.rows(start, end - start).transpose();
+        block.rows_mut(start, size - start).gemm(-1.0, &rows, &transposed, 1.0);
+        for (k, row) in (start..end).enumerate() {
+            for earlier in 0..k {
+                let factor = block[(row, earlier)];
+                let (earlier, mut column) = block.columns_range_pair_mut(earlier, k);
+                column.rows_mut(row, size - row).axpy(-factor, &earlier.rows(row, size - row), 1.0);
+            }
+            let pivot = block[(row, k)];
+            if !(pivot > 0.0 && pivot.is_finite()) {
+                return None;
+            }
+            block.column_mut(k).rows_mut(row, size - row).scale_mut(1.0 / pivot.sqrt());
+        }
+    }
+    Some(())
+}
+
+/// Replaces each angle by the cosine of the angle and a phase. The error is below 1e-11.
+#[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma", "aarch64+neon"))]
+fn cosines(angles: &mut [f64], phase: f64) {
+    // The Taylor series of cos: (-1)^k / (2k)!, for angles between -pi and pi.
+    const TERMS: [f64; 13] = {
+        let mut terms = [1.0; 13];
+        let mut k = 1;
+        while k < terms.len() {
+            terms[k] = -terms[k - 1] / ((2 * k - 1) * 2 * k) as f64;
+            k += 1;
+        }
+        terms
+    };
+    for angle in angles {
+        let turns = (*angle + phase) / TAU;
+        let reduced = TAU * (turns - turns.round_ties_even());
+        let square = reduced * reduced;
+        let mut sum = TERMS[12];
+        for term in TERMS.iter().rev().skip(1) {
+            sum = sum * square + term;
+        }
+        *angle = sum;
+    }
 }
 
 #[cfg(test)]
@@ -675,6 +737,29 @@ mod tests {
             prediction.explained
         );
         held_out
+    }
+
+    /// The fast functions equal those of the standard library and of nalgebra.
+    #[test]
+    fn cosines_and_factors_are_those_of_slow_functions() {
+        let angles: Vec<f64> = (-4000..4000).map(|k| f64::from(k) * 0.0317).collect();
+        let mut fast = angles.clone();
+        cosines(&mut fast, 0.7);
+        for (fast, angle) in fast.iter().zip(&angles) {
+            assert!((fast - (angle + 0.7).cos()).abs() < 1e-11, "{angle}");
+        }
+        let mut rng = stream(1, Purpose::Data, 0, 0);
+        for size in [1, 7, 32, 33, 100] {
+            let factor: DMatrix<f64> =
+                DMatrix::from_fn(size, size + 3, |_, _| StandardNormal.sample(&mut rng));
+            let gram = &factor * factor.transpose();
+            let cross = DMatrix::from_fn(size, 2, |_, _| StandardNormal.sample(&mut rng));
+            let expected =
+                (&gram + DMatrix::identity(size, size)).cholesky().unwrap().solve(&cross);
+            let solution = solve(gram.clone(), cross.clone(), 1.0).unwrap();
+            assert!((solution - expected).amax() < 1e-9, "{size} columns");
+            assert!(solve(-gram, cross, 1e-3).is_none());
+        }
     }
 
     #[test]
