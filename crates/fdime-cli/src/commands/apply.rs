@@ -36,7 +36,7 @@ pub fn run(args: &Apply) -> Outcome {
     };
     let reading = Reading { missing: args.missing, ..args.notation.options() };
     let table = load_named(&args.file, &kinds(model.x()), &kinds(model.y()), &reading)?;
-    let ratios = model.log_ratios(&table.x, &table.y, thread_count(0));
+    let ratios = model.log_ratios(&table.x, &table.y, &CpuEngine::new(0))?;
     let n = ratios.len() as f64;
     let mean = ratios.iter().sum::<f64>() / n;
     let variance = ratios.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);

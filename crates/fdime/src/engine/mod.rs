@@ -8,9 +8,11 @@ mod gpu;
 pub use cpu::CpuEngine;
 pub use cuda::{CudaEngine, Precision};
 
+use crate::critic::{CriticPlan, Inputs, PairScorer};
 use crate::error::{Error, Result, invalid};
 use crate::message::Parameter;
 use crate::nn::Activation;
+use crate::parallel::Tick;
 use crate::train::{BatchSource, Observers, Outcome, RunPlan, Staircase, Trace, Training};
 use std::{fmt, str::FromStr};
 
@@ -25,6 +27,19 @@ pub struct Task<'a> {
     pub steps: usize,
 }
 
+/// Pairs of rows that a trained critic scores.
+#[derive(Clone, Copy)]
+pub struct Scoring<'a> {
+    /// The critic; not the conv critic.
+    pub critic: &'a CriticPlan,
+    /// Its parameters.
+    pub parameters: &'a [f32],
+    /// The rows.
+    pub inputs: &'a Inputs,
+    /// The positions of the rows of x and of y of every pair.
+    pub pairs: &'a [(u32, u32)],
+}
+
 /// An executor of trainings. It gets all of them together, so that it can run many at a time.
 pub trait Engine: Sync {
     /// Returns the device that would execute a task. Results repeat to the bit on the same device.
@@ -36,6 +51,13 @@ pub trait Engine: Sync {
     /// Executes trainings and returns their outcomes in order. `observers` returns the observer of
     /// the task with that index.
     fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>>;
+
+    /// Returns the scores of pairs, including the reference. `tick` is called at intervals; its error
+    /// ends the computation.
+    fn scores(&self, scoring: &Scoring, tick: Tick) -> Result<Vec<f32>> {
+        let Scoring { critic, parameters, inputs, pairs } = scoring;
+        PairScorer::new(critic, inputs.dims).scores(parameters, inputs, pairs.iter().copied(), tick)
+    }
 
     /// Returns the device that would execute a plan.
     fn device_of(&self, plan: &RunPlan) -> Result<Device> {

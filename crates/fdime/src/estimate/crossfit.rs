@@ -476,8 +476,8 @@ impl Work<'_> {
         let mut pairs = PairedNull::within_blocks(&cut(&positions, BOUND_BLOCK));
         let tick = || check(self.progress);
         let inputs = member.map.apply_checked(x, y, &rows, &tick)?;
-        let all = pairs.pairs.iter().copied();
-        pairs.ratios = member.log_ratios(self.estimator, &inputs, all, tick)?;
+        pairs.ratios =
+            member.log_ratios(self.estimator, &inputs, &pairs.pairs, self.engine, &tick)?;
         let observed = pairs.pairs.iter().zip(&pairs.ratios).filter(|((i, j), _)| i == j);
         let limit = largest(observed.map(|(_, ratio)| ratio));
         Ok(Normalised::new(&pairs.pairs, &pairs.ratios, limit).lower_bound())
@@ -626,7 +626,7 @@ impl Work<'_> {
                 let tick = || check(self.progress);
                 let inputs = member.map.apply_checked(x, y, &used, &tick)?;
                 let own =
-                    member.log_ratios(self.estimator, &inputs, pairs.iter().copied(), tick)?;
+                    member.log_ratios(self.estimator, &inputs, &pairs, self.engine, &tick)?;
                 let pairs = &null_pairs[..marginal];
                 figures.mi_nats = Some(self.member_mi(&own, fold.test.len(), train.len(), pairs));
                 for (sum, own) in sums.ratios.iter_mut().zip(own) {

@@ -2,10 +2,12 @@
 
 use super::inputs::InputMap;
 use super::recipe::CriticRecipe;
-use crate::critic::{Inputs, PairScorer};
+use crate::critic::Inputs;
 use crate::data::Column;
+use crate::engine::{Engine, Scoring};
+use crate::error::Result;
 use crate::objective::Estimator;
-use crate::parallel::never;
+use crate::parallel::Tick;
 
 /// A trained critic with the maps that compute its inputs.
 #[derive(Clone, Debug)]
@@ -36,16 +38,17 @@ pub struct FoldModel {
 impl Member {
     /// Returns the log ratios of pairs of rows of the inputs. `tick` is called at intervals; its
     /// error ends the computation.
-    pub fn log_ratios<E>(
+    pub(super) fn log_ratios(
         &self,
         estimator: &Estimator,
         inputs: &Inputs,
-        pairs: impl Iterator<Item = (u32, u32)>,
-        tick: impl Fn() -> Result<(), E>,
-    ) -> Result<Vec<f32>, E> {
-        let plan = self.recipe.learner(estimator).critic;
-        let mut scores =
-            PairScorer::new(&plan, inputs.dims).scores(&self.parameters, inputs, pairs, tick)?;
+        pairs: &[(u32, u32)],
+        engine: &dyn Engine,
+        tick: Tick,
+    ) -> Result<Vec<f32>> {
+        let critic = &self.recipe.learner(estimator).critic;
+        let scoring = Scoring { critic, parameters: &self.parameters, inputs, pairs };
+        let mut scores = engine.scores(&scoring, tick)?;
         scores.iter_mut().for_each(|score| *score = estimator.link().log_ratio(*score));
         Ok(scores)
     }
@@ -53,33 +56,34 @@ impl Member {
 
 impl FoldModel {
     /// Returns the log ratios of these rows of a table.
-    pub fn log_ratios(
+    pub(super) fn log_ratios(
         &self,
         estimator: &Estimator,
         x: &[Column],
         y: &[Column],
         rows: &[u32],
-    ) -> Vec<f32> {
+        engine: &dyn Engine,
+        tick: Tick,
+    ) -> Result<Vec<f32>> {
         let joint: Vec<(u32, u32)> = (0..rows.len() as u32).map(|place| (place, place)).collect();
-        let Ok(ratios) = self.pair_log_ratios(estimator, x, y, rows, &joint, never);
-        ratios
+        self.pair_log_ratios(estimator, (x, y), rows, &joint, engine, tick)
     }
 
     /// Returns the log ratios of the x of one row and the y of another: pairs of positions among
     /// these rows of a table. `tick` is called at intervals; its error ends the computation.
-    pub(super) fn pair_log_ratios<E>(
+    pub(super) fn pair_log_ratios(
         &self,
         estimator: &Estimator,
-        x: &[Column],
-        y: &[Column],
+        (x, y): (&[Column], &[Column]),
         rows: &[u32],
         pairs: &[(u32, u32)],
-        tick: impl Fn() -> Result<(), E>,
-    ) -> Result<Vec<f32>, E> {
+        engine: &dyn Engine,
+        tick: Tick,
+    ) -> Result<Vec<f32>> {
         let mut sums = vec![0f32; pairs.len()];
         for member in &self.members {
             let inputs = member.map.apply(x, y, rows);
-            let ratios = member.log_ratios(estimator, &inputs, pairs.iter().copied(), &tick)?;
+            let ratios = member.log_ratios(estimator, &inputs, pairs, engine, tick)?;
             for (sum, ratio) in sums.iter_mut().zip(ratios) {
                 *sum += member.weight as f32 * ratio;
             }

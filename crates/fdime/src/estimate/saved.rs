@@ -7,6 +7,7 @@ use super::plan::EstimatePlan;
 use super::recipe::CriticRecipe;
 use super::result::Estimate;
 use crate::data::{Column, Values, without_panic, write_whole};
+use crate::engine::{CpuEngine, Engine};
 use crate::error::{Result, data_error, not_writable, read_error};
 use crate::message::Message;
 use crate::parallel::run_jobs;
@@ -241,7 +242,7 @@ impl SavedModel {
             columns.iter().map(column).collect()
         };
         let (x, y) = (arbitrary(model.x()), arbitrary(model.y()));
-        match without_panic(|| model.log_ratios(&x, &y, 1)).map_err(damaged)?.first() {
+        match without_panic(|| model.log_ratios(&x, &y, &CpuEngine::new(1))).map_err(damaged)??.first() {
             Some(ratio) if ratio.is_finite() => Ok(model),
             _ => Err(damaged("its log ratios are not finite".into())),
         }
@@ -298,22 +299,23 @@ impl SavedModel {
 
     /// Returns the log ratio of every row of these columns, averaged over the folds' models. None
     /// of them was trained on new rows.
-    pub fn log_ratios(&self, x: &[Column], y: &[Column], threads: usize) -> Vec<f64> {
+    pub fn log_ratios(&self, x: &[Column], y: &[Column], engine: &dyn Engine) -> Result<Vec<f64>> {
         let rows: Vec<u32> = (0..x.first().map_or(0, Column::len) as u32).collect();
         let estimator = self.description.plan.method.estimator();
         // Blocks of rows, so that the inputs of a long table take little memory.
         let blocks: Vec<&[u32]> = rows.chunks(ROWS_PER_BLOCK).collect();
-        let sums = run_jobs(threads, blocks.len(), |block, _| {
+        let sums = run_jobs(engine.threads(), blocks.len(), |block, _| {
             let rows = blocks[block];
             let mut sums = vec![0.0; rows.len()];
             for model in &self.models {
-                let ratios = model.log_ratios(&estimator, x, y, rows);
+                let ratios = model.log_ratios(&estimator, x, y, rows, engine, &|| Ok(()))?;
                 sums.iter_mut().zip(ratios).for_each(|(sum, l)| *sum += f64::from(l));
             }
-            sums
+            Ok(sums)
         });
         let count = self.models.len() as f64;
-        sums.concat().into_iter().map(|sum| sum / count).collect()
+        let sums = sums.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(sums.concat().into_iter().map(|sum| sum / count).collect())
     }
 }
 

@@ -4,9 +4,10 @@ use super::inputs::InputMap;
 use super::progress::{Progress, check};
 use crate::critic::{Batch, Inputs, Reference};
 use crate::data::Column;
+use crate::error::Result;
 use crate::parallel::Workers;
 use crate::random::{Purpose, stream};
-use crate::train::{BatchSource, Batches, HeldOut};
+use crate::train::{BatchSource, Batches, HeldOut, TableSource};
 use rand::seq::SliceRandom;
 
 /// The rows that a critic is trained on, and the rows that its parameters are selected on.
@@ -27,12 +28,11 @@ impl BatchSource for TableRows<'_> {
 
     /// Inputs are computed here, so that only the trainings that are running take memory for them.
     fn open(&self) -> Box<dyn Batches + '_> {
-        let rows = [self.train.as_slice(), &self.validation].concat();
-        let tick = || check(self.progress);
-        let (inputs, validation) = match self.map.apply_checked(self.x, self.y, &rows, &tick) {
-            Ok(inputs) => (inputs, self.train.len() as u32..rows.len() as u32),
+        let rows = self.train.len() + self.validation.len();
+        let (inputs, validation) = match self.inputs() {
+            Ok(inputs) => (inputs, self.train.len() as u32..rows as u32),
             // An interrupted training ends after its first step, whatever its inputs are.
-            Err(_) => (zeros(self.dims(), rows.len()), 0..0),
+            Err(_) => (zeros(self.dims(), rows), 0..0),
         };
         Box::new(Epochs {
             inputs,
@@ -40,6 +40,25 @@ impl BatchSource for TableRows<'_> {
             next: self.train.len(),
             validation,
         })
+    }
+
+    fn table(&self) -> Option<&dyn TableSource> {
+        Some(self)
+    }
+}
+
+impl TableSource for TableRows<'_> {
+    fn training_rows(&self) -> usize {
+        self.train.len()
+    }
+
+    fn held_out_rows(&self) -> usize {
+        self.validation.len()
+    }
+
+    fn inputs(&self) -> Result<Inputs> {
+        let rows = [self.train.as_slice(), &self.validation].concat();
+        self.map.apply_checked(self.x, self.y, &rows, &|| check(self.progress))
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`Trainer`] has the only training loop; an [`Observer`] follows it. A [`RunPlan`] is a training
 //! on the fresh samples of a scenario.
 
+pub(crate) mod held_out;
 mod learner;
 mod observer;
 mod outcome;
@@ -21,10 +22,11 @@ pub(crate) use outcome::Recorder;
 pub use outcome::{Checkpoint, CurvePoint, Ending, Outcome, StepRecord};
 pub use plan::{RunPlan, Schedule};
 pub use run_log::{LoggedRun, RunLog, Runs};
-pub use source::{BatchSource, Batches, HeldOut, SelectedColumns, Staircase};
+pub use source::{BatchSource, Batches, HeldOut, SelectedColumns, Staircase, TableSource};
 pub use staircase::{
     StaircaseOptions, StaircasePlan, StaircaseRun, TermSummary, TermTrace, summarise_terms,
 };
 pub use trace::{LevelSummary, RunsSummary, Trace, summarise_runs};
 pub use trainer::Trainer;
+pub(crate) use trainer::Validation;
 pub use training::{LearningRateSchedule, Training};

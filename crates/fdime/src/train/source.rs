@@ -28,6 +28,26 @@ pub trait BatchSource: Sync {
     fn images(&self) -> Option<DrawnImages<'_>> {
         None
     }
+
+    /// Returns the table whose rows the samples are, for engines that draw them themselves.
+    fn table(&self) -> Option<&dyn TableSource> {
+        None
+    }
+}
+
+/// Rows of a table, of which every training row is used once in an epoch.
+pub trait TableSource: Sync {
+    /// Returns the number of rows for training. Rows that are held out follow them.
+    fn training_rows(&self) -> usize;
+
+    /// Returns the number of rows that are held out.
+    fn held_out_rows(&self) -> usize;
+
+    /// Computes all rows.
+    ///
+    /// # Errors
+    /// If this was interrupted.
+    fn inputs(&self) -> Result<Inputs>;
 }
 
 /// The batches of one training.

@@ -112,8 +112,8 @@ impl Trainer {
     }
 }
 
-/// Scores the held-out rows at regular intervals and keeps the best parameters.
-struct Validation {
+/// Decides when held-out rows are scored and at which step the parameters were best on them.
+pub(crate) struct Validation {
     steps: usize,
     best: Option<Checkpoint>,
     /// Sum and number of the objective's values since the last check.
@@ -122,17 +122,18 @@ struct Validation {
 }
 
 impl Validation {
-    fn new(steps: usize) -> Self {
+    pub(crate) fn new(steps: usize) -> Self {
         Validation { steps, best: None, sum: 0.0, count: 0 }
     }
 
-    fn add_step(&mut self, value: f64) {
+    /// Adds the objective of a step.
+    pub(crate) fn add_step(&mut self, value: f64) {
         self.sum += value;
         self.count += 1;
     }
 
     /// Returns whether the held-out rows are scored after this step.
-    fn is_due(&self, step: usize) -> bool {
+    pub(crate) fn is_due(&self, step: usize) -> bool {
         step == 0
             || step * CHECKS / self.steps > (step - 1) * CHECKS / self.steps
             || step == self.steps
@@ -148,31 +149,38 @@ impl Validation {
     ) -> Result<()> {
         let usable = |held_out: &HeldOut| held_out.rows.len() > 1 && self.is_due(step);
         let Some(held_out) = batches.held_out().filter(usable) else { return Ok(()) };
-        let validation = learner.held_out_value(held_out)?;
-        let mean = (self.count > 0).then(|| self.sum / self.count as f64);
-        let train = mean.filter(|mean| mean.is_finite());
-        let point = CurvePoint { step, train, validation };
-        (self.sum, self.count) = (0.0, 0);
+        let (point, is_best) = self.add_check(step, learner.held_out_value(held_out)?);
         recorder.record_check(&point);
-        let best = self.best.get_or_insert_with(|| Checkpoint {
-            parameters: learner.parameters().to_vec(),
-            step,
-            validation,
-            curve: Vec::new(),
-        });
-        if !validation.is_finite() {
-            return Ok(());
-        }
-        best.curve.push(point);
-        if validation > best.validation || !best.validation.is_finite() {
-            best.validation = validation;
-            best.step = step;
-            best.parameters.copy_from_slice(learner.parameters());
+        if is_best && let Some(best) = &mut self.best {
+            best.parameters.clear();
+            best.parameters.extend_from_slice(learner.parameters());
         }
         Ok(())
     }
 
-    fn best(self) -> Option<Checkpoint> {
-        self.best.filter(|best| best.validation.is_finite())
+    /// Adds the objective on the held-out rows after a step. Returns the point on the learning curve,
+    /// and whether the parameters are the best so far.
+    pub(crate) fn add_check(&mut self, step: usize, validation: f64) -> (CurvePoint, bool) {
+        let mean = (self.count > 0).then(|| self.sum / self.count as f64);
+        let train = mean.filter(|mean| mean.is_finite());
+        let point = CurvePoint { step, train, validation };
+        (self.sum, self.count) = (0.0, 0);
+        if !validation.is_finite() {
+            return (point, false);
+        }
+        let is_best = self.best.as_ref().is_none_or(|best| validation > best.validation);
+        let none = || Checkpoint { parameters: Vec::new(), step, validation, curve: Vec::new() };
+        let best = self.best.get_or_insert_with(none);
+        best.curve.push(point);
+        if is_best {
+            (best.step, best.validation) = (step, validation);
+        }
+        (point, is_best)
+    }
+
+    /// Returns what is known of the best parameters; `None` if the objective on the held-out rows was
+    /// never finite.
+    pub(crate) fn best(self) -> Option<Checkpoint> {
+        self.best
     }
 }

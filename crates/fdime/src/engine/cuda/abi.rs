@@ -79,6 +79,15 @@ shared! {
         partner_stride: u64,
     }
 
+    struct Dropout {
+        specs: u64,
+        base: u64,
+        step: u32,
+        layer: u32,
+        dropped: u32,
+        scale: f32,
+    }
+
     struct Layer {
         input: Buffer,
         q: Buffer,
@@ -89,6 +98,7 @@ shared! {
         score_weights: Buffer,
         scores: Buffer,
         on: Buffer,
+        dropout: Dropout,
         rows: i32,
         inputs: i32,
         outputs: i32,
@@ -115,7 +125,7 @@ shared! {
         ld_output: i32,
         pieces: i32,
         parts: i32,
-        padding: u32,
+        scale: f32,
         part_stride: u64,
     }
 
@@ -134,7 +144,7 @@ shared! {
         columns: i32,
         ld_input: i32,
         ld_output: i32,
-        padding: u32,
+        scale: f32,
         part_stride: u64,
     }
 
@@ -228,6 +238,7 @@ shared! {
         score_bias: Buffer,
         gradient: Buffer,
         row_log_sums: Buffer,
+        column_log_sums: Buffer,
         specs: u64,
         partition: u64,
         sums: u64,
@@ -237,6 +248,8 @@ shared! {
         trace: u64,
         score_parts: i32,
         blocks: i32,
+        gradient_scale: f32,
+        padding: u32,
     }
 
     struct Section {
@@ -331,6 +344,68 @@ shared! {
         y_dim: i32,
         ld_x: i32,
         ld_y: i32,
+    }
+
+    struct TableSpec {
+        train: u32,
+        held_out: u32,
+    }
+
+    struct TableTask {
+        pairs: Pairs,
+        table: Buffer,
+        inputs: Buffer,
+        x: Buffer,
+        y: Buffer,
+        u: Buffer,
+        v: Buffer,
+        reference: Buffer,
+        tables: u64,
+        specs: u64,
+        base: u64,
+        listed: u64,
+        listed_stride: u64,
+        step: u32,
+        rows: i32,
+        first: i32,
+        x_dim: i32,
+        y_dim: i32,
+        width: i32,
+        ld_table: i32,
+        ld_inputs: i32,
+        ld_x: i32,
+        ld_y: i32,
+        ld_reference: i32,
+        padding: u32,
+    }
+
+    struct ListedScoresTask {
+        table: TableTask,
+        parts: Buffer,
+        g: Buffer,
+        h: Buffer,
+        bias: Buffer,
+        scores: Buffer,
+        part_count: i32,
+        part_stride: i32,
+        embedding: i32,
+        padding: u32,
+    }
+
+    struct HeldOutTask {
+        table: TableTask,
+        g: Buffer,
+        h: Buffer,
+        values: Buffer,
+        embedding: i32,
+        padding: u32,
+    }
+
+    struct SelectedTask {
+        to: Buffer,
+        checks: u64,
+        selected: u64,
+        check_stride: u64,
     }
 
     struct PartnerTask {

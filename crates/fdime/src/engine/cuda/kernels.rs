@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The sources in the order of their dependencies.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     include_str!("kernels/common.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/wgmma.cuh"),
@@ -23,6 +23,7 @@ const SOURCES: [&str; 8] = [
     include_str!("kernels/conv.cu"),
     include_str!("kernels/objective.cu"),
     include_str!("kernels/sample.cu"),
+    include_str!("kernels/table.cu"),
     include_str!("kernels/adam.cu"),
 ];
 

@@ -16,6 +16,7 @@ mod network;
 mod plan;
 mod program;
 mod session;
+mod table;
 
 pub use super::gpu::{DeviceInfo, Precision};
 pub use device::cuda_devices;

@@ -5,8 +5,9 @@ use super::abi::{self, Buffer, MAX_SECTIONS};
 use super::kernels::Precision;
 use super::memory::{Arena, DeviceSlice};
 use super::network::{Network, Step};
-use crate::critic::CriticPlan;
-use crate::nn::AdamPlan;
+use super::table::{TableShape, Tables};
+use crate::critic::{CriticKind, CriticPlan};
+use crate::nn::{Activation, AdamPlan};
 use crate::pairing::Pairing;
 use crate::train::LearningRateSchedule;
 use bytemuck::NoUninit;
@@ -35,6 +36,26 @@ pub(super) enum SampleShape {
     Selected { from: (usize, usize) },
     /// Pixels of images: where these lie in the host's memory, their number and their pixels.
     Images { address: usize, count: usize, pixels: usize },
+    /// Rows of tables.
+    Table(TableShape),
+}
+
+impl Shape {
+    /// Returns the width of the factors of the reference.
+    pub(super) fn reference_width(&self) -> usize {
+        match self.samples {
+            SampleShape::Table(table) => table.reference_width,
+            _ => 0,
+        }
+    }
+
+    /// Returns whether the critic is a network over pairs whose inputs must be stored for every pair.
+    pub(super) fn needs_rows_of_pairs(&self) -> bool {
+        let CriticPlan { kind, ref hidden, dropout, .. } = self.critic;
+        let is_table = matches!(self.samples, SampleShape::Table(_));
+        matches!(kind, CriticKind::Joint | CriticKind::Deranged)
+            && (is_table || dropout > 0.0 || hidden.len() == 1)
+    }
 }
 
 /// The sums that the objectives of a program's plans need before the gradients.
@@ -44,6 +65,8 @@ pub(super) struct Needs {
     pub(super) partition: bool,
     /// Sums over all ys for every x.
     pub(super) rows: bool,
+    /// Sums over all xs for every y.
+    pub(super) columns: bool,
 }
 
 /// How the work is divided among the multiprocessors.
@@ -186,6 +209,8 @@ pub(super) struct Program {
     samples: Samples,
     pub(super) parameters: Buffer,
     moments: Buffer,
+    /// The tables that samples are rows of.
+    pub(super) tables: Option<Tables>,
     /// Partners of all captured steps and runs, where they are drawn at random.
     pub(super) partner: Option<DeviceSlice<u32>>,
     pub(super) vectors: Vectors,
@@ -208,6 +233,7 @@ enum Samples {
         pixels: usize,
         columns: DeviceSlice<i32>,
     },
+    Table,
 }
 
 impl Samples {
@@ -228,6 +254,7 @@ impl Samples {
                 pixels,
                 columns: arena.slice(columns),
             },
+            SampleShape::Table(_) => Samples::Table,
         }
     }
 }
@@ -235,7 +262,7 @@ impl Samples {
 /// Values for every run, and the number of steps made.
 pub(super) struct Vectors {
     /// The number of iterations before the captured ones.
-    base: DeviceSlice<u64>,
+    pub(super) base: DeviceSlice<u64>,
     pub(super) scenario_specs: DeviceSlice<abi::ScenarioSpec>,
     /// Runs x levels.
     pub(super) levels: DeviceSlice<[f32; 4]>,
@@ -286,6 +313,7 @@ impl Program {
         let parameters = arena.floats(network.parameter_size(), runs);
         let moments = arena.floats(2 * network.parameter_count(), runs);
         let row_log_sums = arena.floats(if needs.rows { n } else { 1 }, runs);
+        let column_log_sums = arena.floats(if needs.columns { n } else { 1 }, runs);
         let vectors = Vectors::new(shape.levels, &tiling, arena);
         let rows = network.score_rows();
         let blocks = (rows / (4 * OBJECTIVE_THREADS)).clamp(1, 2 * tiling.multiprocessors);
@@ -296,6 +324,7 @@ impl Program {
             score_bias: score_bias.unwrap_or_default(),
             gradient: network.score_gradient(),
             row_log_sums,
+            column_log_sums,
             specs: vectors.objective_specs.address(),
             partition: arena.slice::<f64>(4 * blocks * runs).address(),
             sums: arena.slice::<f64>(4 * blocks * runs).address(),
@@ -305,6 +334,17 @@ impl Program {
             trace: vectors.trace.address(),
             score_parts: network.score_parts() as i32,
             blocks: blocks as i32,
+            gradient_scale: match shape.critic.activation {
+                Activation::Relu if shape.critic.dropout > 0.0 => dropped_and_scale(shape).1,
+                _ => 1.0,
+            },
+            padding: 0,
+        };
+        let tables = match shape.samples {
+            SampleShape::Table(table) => {
+                Some(Tables::new(table, shape.dims, &network, runs, arena))
+            }
+            _ => None,
         };
         let (shape, end) = (shape.clone(), arena.next);
         Program {
@@ -316,6 +356,7 @@ impl Program {
             data,
             ld,
             samples,
+            tables,
             parameters,
             moments,
             partner,
@@ -334,7 +375,7 @@ impl Program {
     /// Returns the columns of the runs' inputs, if they are selected.
     pub(super) fn columns(&self) -> Option<DeviceSlice<i32>> {
         match self.samples {
-            Samples::Scenario => None,
+            Samples::Scenario | Samples::Table => None,
             Samples::Selected { columns, .. } | Samples::Images { columns, .. } => Some(columns),
         }
     }
@@ -394,7 +435,16 @@ impl Program {
 
     /// Returns the kernels that draw the data of captured step `step`.
     pub(super) fn draw_data(&self, step: usize) -> Vec<Launch> {
+        let mut launches = self.draw_rows(step);
+        if self.tables.is_none() {
+            launches.extend(self.pairs_of_samples(step));
+        }
+        launches
+    }
+
+    fn draw_rows(&self, step: usize) -> Vec<Launch> {
         match self.samples {
+            Samples::Table => self.draw_from_tables(step).into_iter().collect(),
             Samples::Scenario => vec![self.draw_samples(step, self.data, self.ld)],
             Samples::Selected { dims, data, columns } => {
                 let ld = (padded(dims.0), padded(dims.1));
@@ -485,14 +535,11 @@ impl Program {
     /// pass, objective, backward pass and update.
     pub(super) fn train(&self, step: usize) -> Vec<Launch> {
         let (n, runs) = (self.shape.n, self.tiling.runs);
-        let mut pairs = self.network.pairs();
-        if let Some(partner) = self.partner {
-            pairs.partner = partner.part(2 * n * step * runs..partner.len()).address();
-            pairs.partner_stride = 2 * n as u64;
-        }
+        let pairs = self.pairs(step);
         let mut launches = Vec::new();
         let parameter = |at: usize| offset(self.parameters, at);
-        let inputs = Step { data: self.data, pairs, parameter: &parameter };
+        let dropout = self.dropout(step);
+        let inputs = Step { data: self.data, pairs, parameter: &parameter, dropout };
         self.network.forward(inputs, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
         let blocks = objective.blocks as usize;
@@ -506,10 +553,43 @@ impl Program {
         if self.needs.rows {
             observe("observe_rows", n.div_ceil(OBJECTIVE_THREADS / 32));
         }
+        if self.needs.columns {
+            observe("observe_columns", n.div_ceil(32));
+        }
         observe("score_gradients", blocks);
         self.network.backward(inputs, &mut launches);
         launches.push(self.update("adam", step, objective));
         launches
+    }
+
+    /// Returns the pairs of captured step `step`.
+    pub(super) fn pairs(&self, step: usize) -> abi::Pairs {
+        let (n, runs) = (self.shape.n, self.tiling.runs);
+        let mut pairs = self.network.pairs();
+        if let Some(partner) = self.partner {
+            pairs.partner = partner.part(2 * n * step * runs..partner.len()).address();
+            pairs.partner_stride = 2 * n as u64;
+        }
+        pairs
+    }
+
+    fn dropout(&self, step: usize) -> abi::Dropout {
+        if self.shape.critic.dropout == 0.0 {
+            return abi::Dropout::default();
+        }
+        let (dropped, scale) = dropped_and_scale(&self.shape);
+        abi::Dropout {
+            specs: self.vectors.scenario_specs.address(),
+            base: self.vectors.base.address(),
+            step: step as u32,
+            layer: 0,
+            dropped,
+            scale,
+        }
+    }
+
+    pub(super) fn network(&self) -> &Network {
+        &self.network
     }
 
     /// Makes the packed copies of the initial parameters.
@@ -583,8 +663,14 @@ impl Program {
     }
 }
 
-/// Returns every run's numbers from `at` on.
-fn offset(buffer: Buffer, at: usize) -> Buffer {
+/// Returns how many of 256 activations are dropped, and the factor of the others.
+fn dropped_and_scale(shape: &Shape) -> (u32, f32) {
+    let dropped = (256.0 * shape.critic.dropout).round().clamp(0.0, 255.0) as u32;
+    (dropped, 256.0 / (256 - dropped) as f32)
+}
+
+/// Returns every run's numbers from `at` on. A buffer without memory stays one.
+pub(super) fn offset(buffer: Buffer, at: usize) -> Buffer {
     Buffer { data: buffer.data + 4 * at as u64, ..buffer }
 }
 

@@ -8,17 +8,8 @@ use crate::nats::Nats;
 use crate::objective::{Estimator, Objective};
 use crate::pairing::Pairing;
 use crate::parallel::{Workers, never};
-use crate::scores::ScoreBlock;
 use crate::train::HeldOut;
-
-/// The number of marginal pairs for each held-out row: more pairs make the comparison of steps less
-/// noisy.
-const HELD_OUT_SHIFTS: usize = 8;
-
-/// The number of held-out rows that an all-pairs objective compares with each other. Pairs cost the
-/// separable critic almost nothing.
-const HELD_OUT_BLOCK: usize = 64;
-const SEPARABLE_HELD_OUT_BLOCK: usize = 256;
+use crate::train::held_out::HeldOutPairs;
 
 /// A critic, the estimator that it is trained with, and its pairing.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,9 +39,7 @@ impl CriticLearner {
         Ok(CriticInTraining {
             critic: self.critic.build(dims, n, self.pairing, seed, threads)?,
             objective: self.estimator.objective(self.pairing.counts(n)),
-            estimator: self.estimator.clone(),
-            pairing: self.pairing,
-            plan: self.critic.clone(),
+            learner: self.clone(),
             dims,
             scorer: None,
         })
@@ -60,9 +49,7 @@ impl CriticLearner {
 pub(super) struct CriticInTraining {
     critic: Box<dyn Critic>,
     objective: Box<dyn Objective>,
-    estimator: Estimator,
-    pairing: Pairing,
-    plan: CriticPlan,
+    learner: CriticLearner,
     dims: (usize, usize),
     /// Scores held-out pairs; created when it is first needed.
     scorer: Option<PairScorer>,
@@ -74,7 +61,7 @@ impl Learner for CriticInTraining {
     }
 
     fn estimate(&self) -> Nats {
-        self.estimator.mutual_information(self.critic.scores())
+        self.learner.estimator.mutual_information(self.critic.scores())
     }
 
     fn parameters(&self) -> &[f32] {
@@ -90,47 +77,21 @@ impl Learner for CriticInTraining {
     }
 
     fn held_out_value(&mut self, held_out: HeldOut) -> Result<f64> {
-        if self.plan.kind == CriticKind::Conv {
+        let CriticLearner { estimator, critic, .. } = &self.learner;
+        if critic.kind == CriticKind::Conv {
             return Err(Error::Incompatible {
                 parameter: Parameter::Critic,
-                value: self.plan.kind.to_string(),
+                value: critic.kind.to_string(),
                 other: "held-out rows".into(),
                 reason: "use another critic".into(),
             });
         }
-        let scorer = self.scorer.get_or_insert_with(|| PairScorer::new(&self.plan, self.dims));
         let HeldOut { inputs, rows } = held_out;
-        let rows: Vec<u32> = rows.collect();
-        let parameters = self.critic.parameters();
-        if self.pairing != Pairing::AllPairs {
-            let Ok(mut joint) = scorer.scores(parameters, inputs, held_out_pairs(&rows), never);
-            let marginal = joint.split_off(rows.len());
-            let scores = ScoreBlock::Paired { first: 0, joint, marginal };
-            return Ok(self.estimator.value_and_gradient(&scores).0);
-        }
-        let size = match self.plan.kind {
-            CriticKind::Separable => SEPARABLE_HELD_OUT_BLOCK,
-            _ => HELD_OUT_BLOCK,
-        };
-        let (mut sum, mut count) = (0.0, 0);
-        for block in rows.chunks(size).filter(|block| block.len() > 1) {
-            let pairs = block.iter().flat_map(|&i| block.iter().map(move |&j| (i, j)));
-            let Ok(matrix) = scorer.scores(parameters, inputs, pairs, never);
-            let n = block.len();
-            let scores = ScoreBlock::AllPairs { first: 0, n, matrix };
-            sum += self.estimator.value_and_gradient(&scores).0 * n as f64;
-            count += n;
-        }
-        Ok(sum / count as f64)
+        let Some(pairs) = HeldOutPairs::new(&self.learner, rows.len()) else { return Ok(f64::NAN) };
+        let scorer = self.scorer.get_or_insert_with(|| PairScorer::new(critic, self.dims));
+        let (parameters, first) = (self.critic.parameters(), rows.start);
+        let of_table = pairs.pairs().into_iter().map(|(i, j)| (first + i, first + j));
+        let Ok(scores) = scorer.scores(parameters, inputs, of_table, never);
+        Ok(pairs.value(estimator, scores))
     }
-}
-
-/// Returns the joint pairs of the rows, then several marginal pairs for each.
-fn held_out_pairs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> {
-    let n = rows.len();
-    let shifts = HELD_OUT_SHIFTS.min(n - 1);
-    (0..=shifts).flat_map(move |k| {
-        let shift = n * k / (shifts + 1);
-        (0..n).map(move |i| (rows[i], rows[(i + shift) % n]))
-    })
 }

@@ -77,6 +77,13 @@ __device__ inline float times_slope(float v, float a) {
 #endif
 }
 
+// The same after dropout: kept outputs were multiplied by `scale` and all others are 0. A scale of
+// 0 means no dropout.
+__device__ inline float times_slope(float v, float a, float scale) {
+    if (scale == 0.f) return times_slope(v, a);
+    return a == 0.f ? 0.f : scale * times_slope(v, a / scale);
+}
+
 __device__ inline float4 zero4() { return make_float4(0.f, 0.f, 0.f, 0.f); }
 template <class V> __device__ inline V load(const float* p) { return *reinterpret_cast<const V*>(p); }
 __device__ inline float4 load4(const float* p) { return load<float4>(p); }
@@ -106,6 +113,14 @@ __device__ inline Random4 philox(u64 seed, u32 purpose, u32 step, u32 index, u32
     Random4 r = {{c0, c1, c2, c3}};
     return r;
 }
+// Mixes the bits of a number.
+__device__ inline u32 mixed(u32 v) {
+    v ^= v >> 16;
+    v *= 0x7feb352du;
+    v ^= v >> 15;
+    v *= 0x846ca68bu;
+    return v ^ v >> 16;
+}
 // Uniform in (0, 1), never 0 or 1.
 __device__ inline float open_unit(u32 v) { return ((v >> 8) + 0.5f) * 5.9604645e-8f; }
 // Two normals by Box-Muller; the radius keeps all 32 bits, so that tails reach 6.6.
@@ -115,6 +130,37 @@ __device__ inline float2 normals(u32 a, u32 b) {
     sincospif(2.f * open_unit(b), &s, &c);
     return make_float2(radius * c, radius * s);
 }
+
+// What a number is drawn for.
+enum { FOR_DATA = 1, FOR_PAIRING = 2, FOR_ROW = 3, FOR_EPOCH = 4, FOR_DROPOUT = 5 };
+
+const int MAX_MAPS = 8;
+
+// The scenario of a run, if it has one, and its seed.
+struct ScenarioSpec {
+    u64 seed;
+    int base, dim;
+    int pairs;              // correlated components (Gaussian)
+    int x_maps, y_maps;
+    int x_map[MAX_MAPS], y_map[MAX_MAPS];
+    int padding;
+};
+
+// Sets a share of a layer's outputs to zero and multiplies the others by `scale`.
+struct Dropout {
+    const ScenarioSpec* specs;
+    const u64* base;
+    u32 step, layer;
+    u32 dropped;  // of 256 outputs
+    float scale;  // 0: no dropout
+
+    __device__ Random4 key(int run) const { return philox(specs[run].seed, FOR_DROPOUT, (u32)(*base + step), layer, 0); }
+    // Four random bytes for a block of 2 x 2 outputs.
+    __device__ static u32 bytes(const Random4& key, u32 row, u32 column) {
+        return mixed(mixed(row / 2 ^ key.v[0]) + (column / 2 ^ key.v[1]));
+    }
+    __device__ float apply(float a, u32 byte) const { return (byte & 0xff) < dropped ? 0.f : a * scale; }
+};
 
 // ---- pairs of an x and a y ----
 
@@ -164,7 +210,7 @@ __device__ inline Pair locate(const Pairs& p, const u32* partner, int r) {
         pair.i = divided_by_tiles(p, r);
         pair.j = r - pair.i * p.tiles;
         pair.joint = pair.i == pair.j;
-        pair.valid = pair.j < p.n;
+        pair.valid = pair.i < p.n && pair.j < p.n;
     }
     if (!pair.valid) {
         pair.i = min(pair.i, p.n - 1);

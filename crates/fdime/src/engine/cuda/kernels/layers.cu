@@ -18,6 +18,7 @@ struct Layer {
     Buffer score_weights;  // null: not the last hidden layer
     Buffer scores;         // tiles of columns x rows: parts of the scores
     Buffer on;             // instead of the output: a bit for each ReLU, whether it is positive
+    Dropout dropout;
     int rows, inputs, outputs;
     int ld_input, ld_output;
     int activated;
@@ -59,6 +60,17 @@ __device__ void layer(const Source& source, const Layer& l, int run, int m0, int
             for (int n = 0; n < T::NT; ++n)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) acc.c[m][n][e] = activate(acc.c[m][n][e]);
+    }
+    if (l.dropout.scale != 0.f) {
+        Random4 key = l.dropout.key(run);
+#pragma unroll
+        for (int m = 0; m < T::MT; ++m)
+#pragma unroll
+            for (int n = 0; n < T::NT; ++n) {
+                u32 bytes = Dropout::bytes(key, m0 + row + 16 * m, column + 8 * n);
+#pragma unroll
+                for (int e = 0; e < 4; ++e) acc.c[m][n][e] = l.dropout.apply(acc.c[m][n][e], bytes >> 8 * e);
+            }
     }
     if (output) {
         for_each_pair<T>(acc, [&](int r, int c, float a, float b) {
@@ -155,6 +167,7 @@ struct WeightGradient {
     int rows, inputs, outputs;
     int ld_input, ld_output;
     int pieces, parts;
+    float scale;             // of dropout at the outputs
     u64 part_stride;
 };
 struct WeightGradientTask {
@@ -285,15 +298,16 @@ __device__ inline Matrix stored_gradient(const WeightGradient& w, int run) {
     Matrix m = {w.gradient.of(run), w.ld_output};
     return m;
 }
-__device__ inline LastGradient last_gradient(const float* gradient, const float* weights, const float* outputs, int ld) {
+__device__ inline LastGradient last_gradient(const float* gradient, const float* weights, const float* outputs, int ld, float scale) {
 #if ACTIVATION == 0
+    // dJ/ds includes the scale (ObjectiveTask).
     return {gradient, weights, reinterpret_cast<const u32*>(outputs), (ld + 31) / 32};
 #else
-    return {gradient, weights, outputs, ld};
+    return {gradient, weights, outputs, ld, scale};
 #endif
 }
 __device__ inline LastGradient score_gradient(const WeightGradient& w, int run) {
-    return last_gradient(w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.ld_output);
+    return last_gradient(w.gradient.of(run), w.score_weights.of(run), w.last_outputs.of(run), w.ld_output, w.scale);
 }
 
 // G_below = (G W^T) act'(a_below)
@@ -305,6 +319,7 @@ struct InputGradient {
     Buffer q_result;      // the parts of dJ/dQ
     int rows, inputs, columns;
     int ld_input, ld_output;
+    float scale;          // of dropout at the outputs and at the layer below
     u64 part_stride;
 };
 struct InputGradientTask {
@@ -332,7 +347,7 @@ template <class T> __device__ void store_input_gradient(const InputGradient& g, 
         u64 at = (u64)(m0 + row) * g.ld_input + n0 + column;
         float2 output = load2(below + at);
         *reinterpret_cast<float2*>(result + at) =
-            make_float2(times_slope(a, output.x), times_slope(b, output.y));
+            make_float2(times_slope(a, output.x, g.scale), times_slope(b, output.y, g.scale));
     });
 }
 
@@ -441,7 +456,7 @@ __device__ inline Matrix stored_gradient(const InputGradient& g, int run) {
     return m;
 }
 __device__ inline LastGradient score_gradient(const InputGradient& g, int run) {
-    return last_gradient(g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.ld_output);
+    return last_gradient(g.gradient.of(run), g.score_weights.of(run), g.outputs.of(run), g.ld_output, g.scale);
 }
 
 // ---- the separable critic's inner products ----

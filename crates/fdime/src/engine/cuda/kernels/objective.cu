@@ -1,7 +1,7 @@
 // Value, estimate and dJ/ds of a batch (objective/ and divergence/rows.rs), in terms of the log
 // ratio l.
 
-enum { F_DIVERGENCE = 0, MOVING_AVERAGE = 1, CLIPPED = 2, INFO_NCE = 3 };
+enum { F_DIVERGENCE = 0, MOVING_AVERAGE = 1, CLIPPED = 2, INFO_NCE = 3, SYMMETRIC_INFO_NCE = 4 };
 enum { PLAIN = 0, NWJ = 1, PARTITION = 2, ROWS_READOUT = 3 };
 
 struct ObjectiveSpec {
@@ -45,7 +45,8 @@ struct ObjectiveTask {
     Buffer scores;       // parts x rows
     Buffer score_bias;   // null: no bias
     Buffer gradient;     // dJ/ds, by row
-    Buffer row_log_sums; // ln sum_j e^{l_ij} of every x
+    Buffer row_log_sums;    // ln sum_j e^{l_ij} of every x
+    Buffer column_log_sums; // ln sum_i e^{l_ij} of every y
     const ObjectiveSpec* specs;
     double* partition;   // runs x blocks x 4: largest l and sum of e^(l - largest), for each tau
     double* sums;        // runs x blocks x 4: joint value, marginal value, joint l, dJ/ds
@@ -54,6 +55,8 @@ struct ObjectiveTask {
     double* bias_gradient;
     double* trace;       // steps x runs x 2: value, estimate
     int score_parts, blocks;
+    float gradient_scale;  // of dropout at the last layer, for networks of ReLUs; else 1
+    int padding;
 };
 
 __device__ inline float score_of(const ObjectiveTask& t, const float* scores, float bias, int r) {
@@ -152,6 +155,38 @@ extern "C" __global__ void observe_rows(const __grid_constant__ ObjectiveTask t)
     if (lane == 0) t.row_log_sums.of(run)[i] = (float)(all.largest + log(all.sum));
 }
 
+// One warp for 32 ys, a lane for each: ln sum_i e^{l_ij}, including the joint pair. For scores that
+// are stored as a matrix.
+extern "C" __global__ void observe_columns(const __grid_constant__ ObjectiveTask t) {
+    begin();
+    const int WARPS = OBJECTIVE_THREADS / 32;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, j = 32 * blockIdx.x + lane, run = blockIdx.z;
+    ObjectiveSpec spec = t.specs[run];
+    const float* scores = t.scores.of(run);
+    float bias = bias_of(t, run);
+    // The warps share the xs.
+    float largest = -INFINITY, sum = 0.f;
+    if (j < t.pairs.n) {
+        for (int i = warp; i < t.pairs.n; i += WARPS) {
+            float l = log_ratio(spec.link, score_of(t, scores, bias, i * t.pairs.tiles + j));
+            if (l > largest) {
+                sum *= expf(largest - l);
+                largest = l;
+            }
+            sum += expf(l - largest);
+        }
+    }
+    __shared__ float shared[2][WARPS][32];
+    shared[0][warp][lane] = largest;
+    shared[1][warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || j >= t.pairs.n) return;
+    for (int w = 1; w < WARPS; ++w) largest = fmaxf(largest, shared[0][w][lane]);
+    sum = 0.f;
+    for (int w = 0; w < WARPS; ++w) sum += shared[1][w][lane] * expf(shared[0][w][lane] - largest);
+    t.column_log_sums.of(run)[j] = largest + logf(sum);
+}
+
 // ln E_marginal[e^l] from the parts of all blocks. `which`: 0 for the cost, 1 for the readout.
 __device__ inline double log_partition(const ObjectiveTask& t, int run, int which) {
     LogSum all = {0.0, 0.0};
@@ -211,13 +246,18 @@ extern "C" __global__ void score_gradients(const __grid_constant__ ObjectiveTask
             float log_probability = l - t.row_log_sums.of(run)[pair.i];
             if (pair.joint) sums[0] += log_probability;
             g = joint_weight * slope * (pair.joint ? -expm1f(log_probability) : -expf(log_probability));
+        } else if (spec.cost == SYMMETRIC_INFO_NCE) {
+            float by_row = l - t.row_log_sums.of(run)[pair.i], by_column = l - t.column_log_sums.of(run)[pair.j];
+            if (pair.joint) sums[0] += 0.5f * (by_row + by_column);
+            g = -0.5f * joint_weight * slope
+                * (pair.joint ? expm1f(by_row) + expm1f(by_column) : expf(by_row) + expf(by_column));
         } else if (pair.joint) {
             g = joint_weight * slope;
         } else {
             g = -marginal_weight * expf(l - (float)shared_partition) * slope;
             if (fabsf(l) > spec.tau) g = 0.f;
         }
-        gradient[r] = g;
+        gradient[r] = g * t.gradient_scale;
         sums[3] += g;
     }
     __shared__ double shared[4][OBJECTIVE_THREADS / 32];
@@ -253,7 +293,7 @@ __device__ inline void record(const ObjectiveTask& t, int run, u32 step, bool br
     double value, estimate = sums[2] / n;
     if (spec.cost == F_DIVERGENCE) {
         value = sums[0] / n - sums[1] / marginal;
-    } else if (spec.cost == INFO_NCE) {
+    } else if (spec.cost == INFO_NCE || spec.cost == SYMMETRIC_INFO_NCE) {
         value = sums[0] / n + log(n);
     } else {
         double z = log_partition(t, run, 0);

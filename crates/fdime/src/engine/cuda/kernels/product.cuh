@@ -224,12 +224,13 @@ struct PairSum {
 struct ScoreGradient {
     const float *gradient, *weights, *outputs;
     int ld;
+    float scale;  // of dropout
     struct Row { const float* a; float g; };
     struct One { float4 a, w; float g; };
     struct Four { float4 a[4], w, g; };
-    __device__ static float4 product(float g, float4 w, float4 a) {
-        return make_float4(times_slope(g * w.x, a.x), times_slope(g * w.y, a.y),
-                           times_slope(g * w.z, a.z), times_slope(g * w.w, a.w));
+    __device__ float4 product(float g, float4 w, float4 a) const {
+        return make_float4(times_slope(g * w.x, a.x, scale), times_slope(g * w.y, a.y, scale),
+                           times_slope(g * w.z, a.z, scale), times_slope(g * w.w, a.w, scale));
     }
     __device__ static float component(float4 v, int k) { return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w; }
     __device__ Row row(int r) const { return {at(outputs, r, ld), gradient[r]}; }

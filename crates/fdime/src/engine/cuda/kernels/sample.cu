@@ -1,19 +1,6 @@
 // Data and partners of a step, drawn on the device (scenario/, pairing.rs).
 
 enum { GAUSSIAN = 0, UNIFORM = 1, STUDENT = 2, DENSE = 3 };
-enum { FOR_DATA = 1, FOR_PAIRING = 2, FOR_ROW = 3 };
-
-const int MAX_MAPS = 8;
-
-struct ScenarioSpec {
-    u64 seed;
-    int base, dim;
-    int pairs;              // correlated components (Gaussian)
-    int x_maps, y_maps;
-    int x_map[MAX_MAPS], y_map[MAX_MAPS];
-    int padding;
-};
-
 struct SampleTask {
     Buffer x, y;
     const ScenarioSpec* specs;

@@ -70,7 +70,7 @@ impl ConvNetwork {
             outputs: layout.arena.floats(rows * Score::stored_outputs(relu, weights.ld), runs),
             gradient: Buffer::default(),
         };
-        let score = Score::new(&dense, relu, dense_tile, tiling, rows, &mut layout);
+        let score = Score::new(&dense, relu, dense_tile, tiling, rows, 0, &mut layout);
         let ParameterLayout { blocks, size, .. } = layout;
         ConvNetwork {
             tiling: *tiling,

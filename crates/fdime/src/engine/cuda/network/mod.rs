@@ -2,10 +2,11 @@
 
 mod conv;
 mod pair;
+mod rows;
 mod separable;
 
 use super::abi::{
-    ALL_PAIRS, Buffer, InputGradient, InputGradientTask, Layer, LayerTask, PAIRED, Pairs,
+    ALL_PAIRS, Buffer, Dropout, InputGradient, InputGradientTask, Layer, LayerTask, PAIRED, Pairs,
     WeightGradient, WeightGradientTask,
 };
 use super::memory::Arena;
@@ -14,12 +15,14 @@ use crate::critic::CriticKind;
 use crate::nn::Activation;
 use crate::pairing::Pairing;
 use conv::ConvNetwork;
-use pair::PairNetwork;
-use separable::Separable;
+use pair::{PairNetwork, hidden_layers};
+pub(super) use rows::RowNetwork;
+pub(super) use separable::Separable;
 
 /// The network of a critic.
 pub(super) enum Network {
     Pair(Box<PairNetwork>),
+    Rows(Box<RowNetwork>),
     Separable(Box<Separable>),
     Conv(Box<ConvNetwork>),
 }
@@ -32,6 +35,8 @@ pub(super) struct Step<'a> {
     pub(super) pairs: Pairs,
     /// Returns the place of a parameter from its index among a run's parameters.
     pub(super) parameter: &'a dyn Fn(usize) -> Buffer,
+    /// Dropout of the hidden layers; its scale is 0 if there is none.
+    pub(super) dropout: Dropout,
 }
 
 /// Evaluates an expression for the network of any kind.
@@ -39,6 +44,7 @@ macro_rules! dispatch {
     ($network:expr, $one:ident => $body:expr) => {
         match $network {
             Network::Pair($one) => $body,
+            Network::Rows($one) => $body,
             Network::Separable($one) => $body,
             Network::Conv($one) => $body,
         }
@@ -53,6 +59,9 @@ impl Network {
                 Network::Separable(Box::new(Separable::new(shape, tiling, arena)))
             }
             CriticKind::Conv => Network::Conv(Box::new(ConvNetwork::new(shape, tiling, arena))),
+            _ if shape.needs_rows_of_pairs() => {
+                Network::Rows(Box::new(RowNetwork::new(shape, tiling, arena)))
+            }
             CriticKind::Joint | CriticKind::Deranged => {
                 Network::Pair(Box::new(PairNetwork::new(shape, tiling, arena)))
             }
@@ -71,6 +80,7 @@ impl Network {
     pub(super) fn scores(&self) -> Buffer {
         match self {
             Network::Pair(network) => network.score.scores,
+            Network::Rows(network) => network.score.scores,
             Network::Separable(network) => network.scores,
             Network::Conv(network) => network.score.scores,
         }
@@ -80,7 +90,8 @@ impl Network {
     pub(super) fn score_parts(&self) -> usize {
         match self {
             Network::Pair(network) => network.score.parts,
-            Network::Separable(_) => 1,
+            Network::Rows(network) => network.score_parts() + usize::from(network.has_reference),
+            Network::Separable(network) => network.score_parts(),
             Network::Conv(network) => network.score.parts,
         }
     }
@@ -88,6 +99,7 @@ impl Network {
     pub(super) fn score_gradient(&self) -> Buffer {
         match self {
             Network::Pair(network) => network.score.gradient,
+            Network::Rows(network) => network.score.gradient,
             Network::Separable(network) => network.score_gradient,
             Network::Conv(network) => network.score.gradient,
         }
@@ -97,6 +109,7 @@ impl Network {
     pub(super) fn score_bias(&self) -> Option<usize> {
         match self {
             Network::Pair(network) => Some(network.score.bias),
+            Network::Rows(network) => Some(network.score.bias),
             Network::Separable(_) => None,
             Network::Conv(network) => Some(network.score.bias),
         }
@@ -113,8 +126,16 @@ impl Network {
             Network::Pair(_) => Some((0, 1)),
             // Two networks of equal depth, one after the other.
             Network::Separable(network) => Some((0, network.blocks.len() / 2)),
-            Network::Conv(_) => None,
+            // Programs of rows of pairs have the dimensions of all their runs.
+            Network::Rows(_) | Network::Conv(_) => None,
         }
+    }
+
+    /// Returns the part of the scores that a reference takes, after those of the network.
+    pub(super) fn reference_scores(&self) -> Buffer {
+        let part = (self.score_parts() - 1) * self.score_rows();
+        let scores = self.scores();
+        Buffer { data: scores.data + 4 * part as u64, ..scores }
     }
 
     pub(super) fn parameter_count(&self) -> usize {
@@ -284,13 +305,15 @@ struct Score {
 }
 
 impl Score {
-    /// Lays out the score after the last hidden layer, whose products have this tile.
+    /// Lays out the score after the last hidden layer, whose products have this tile. `extra_parts`
+    /// is the number of further parts of a score that are not of this network.
     fn new(
         last: &Hidden,
         relu: bool,
         tile: Tile,
         tiling: &Tiling,
         rows: usize,
+        extra_parts: usize,
         layout: &mut ParameterLayout,
     ) -> Self {
         // In a network of ReLUs every tile of the weights below makes a piece of the gradient.
@@ -301,11 +324,18 @@ impl Score {
         Score {
             weights,
             bias: layout.size,
-            scores: layout.arena.floats(parts * rows, tiling.runs),
+            scores: layout.arena.floats((parts + extra_parts) * rows, tiling.runs),
             parts,
             gradient: layout.arena.floats(rows, tiling.runs),
             relu,
         }
+    }
+
+    /// Returns the same layer with memory for the scores, but not the gradients, of other rows.
+    fn evaluation(&self, tile: Tile, rows: usize, tiling: &Tiling, arena: &mut Arena) -> Self {
+        let parts = self.weights.ld.div_ceil(tile.columns(tiling.precision));
+        let scores = arena.floats(parts * rows, tiling.runs);
+        Score { scores, parts, gradient: Buffer::default(), ..*self }
     }
 
     /// Returns the number of outputs that the last hidden layer stores for a row.

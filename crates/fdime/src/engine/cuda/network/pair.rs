@@ -49,7 +49,7 @@ impl PairNetwork {
         );
         let hidden = hidden_layers(widths, relu, tile, tiling, rows, &mut layout);
         let last = &hidden[hidden.len() - 1];
-        let score = Score::new(last, relu, tile, tiling, rows, &mut layout);
+        let score = Score::new(last, relu, tile, tiling, rows, 0, &mut layout);
         let ParameterLayout { blocks, size, .. } = layout;
         let (p_parts, q_parts) = if all { (tiles.1, tiles.0) } else { (1, 2) };
         PairNetwork {
@@ -83,7 +83,7 @@ impl PairNetwork {
     }
 
     /// Returns the kernel that computes P and Q.
-    fn first_layer(&self, Step { data, pairs, parameter }: Step) -> Launch {
+    fn first_layer(&self, Step { data, pairs, parameter, .. }: Step) -> Launch {
         let (wx, wy, b) = self.first;
         let half = |input: Buffer, weights: ParameterBlock, ld: usize, output: Buffer| Layer {
             input,
@@ -203,8 +203,8 @@ impl PairNetwork {
     }
 }
 
-/// Lays out the hidden layers of a pair network after the first.
-fn hidden_layers(
+/// Lays out layers with these numbers of inputs and outputs.
+pub(super) fn hidden_layers(
     widths: &[usize],
     relu: bool,
     tile: Tile,

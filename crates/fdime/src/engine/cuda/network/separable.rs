@@ -1,6 +1,7 @@
-use super::super::abi::{self, MATRIX, PAIRED, PlainProduct};
+use super::super::abi::{self, Dropout, MATRIX, PAIRED, PlainProduct};
+use super::super::program::offset;
 use super::{
-    Arena, Buffer, Hidden, InputGradientTask, Launch, Layer, LayerTask, Pairing, Pairs,
+    Arena, Buffer, Hidden, InputGradient, InputGradientTask, Launch, Layer, LayerTask, Pairing, Pairs,
     ParameterBlock, ParameterLayout, Shape, Step, Tile, Tiling, WeightGradientTask, padded,
 };
 
@@ -18,6 +19,9 @@ pub(in super::super) struct Separable {
     pub(super) parameter_size: usize,
     pub(super) scores: Buffer,
     pub(super) score_gradient: Buffer,
+    /// The factors u and v of the reference of a step's rows, and their padded width, which may be 0.
+    pub(in super::super) reference: (Buffer, Buffer),
+    reference_width: usize,
 }
 
 impl Separable {
@@ -25,6 +29,7 @@ impl Separable {
         let (n, runs) = (shape.n, tiling.runs);
         let all_pairs = shape.pairing == Pairing::AllPairs;
         let embedding = padded(shape.critic.embedding);
+        let reference_width = padded(shape.reference_width());
         let tile = tiling.tile(n, shape.critic.hidden[0], 2);
         // The products over all ys also read the padding rows, which stay zero.
         let stored_rows = padded(n);
@@ -63,8 +68,70 @@ impl Separable {
             towers,
             blocks,
             parameter_size: size,
-            scores: arena.floats(rows, runs),
+            scores: arena.floats((1 + usize::from(reference_width > 0)) * rows, runs),
             score_gradient: arena.floats(rows, runs),
+            reference: (
+                arena.floats(stored_rows * reference_width, runs),
+                arena.floats(stored_rows * reference_width, runs),
+            ),
+            reference_width,
+        }
+    }
+
+    pub(super) fn score_parts(&self) -> usize {
+        1 + usize::from(self.reference_width > 0)
+    }
+
+    /// Returns networks with the same parameters and memory for the outputs, but not the gradients,
+    /// of `rows` other rows at a time.
+    pub(in super::super) fn evaluation(&self, rows: usize, arena: &mut Arena) -> Self {
+        let runs = self.tiling.runs;
+        let towers = [0, 1].map(|side| {
+            let layers = self.towers[side].iter();
+            let layer = |hidden: &Hidden| Hidden {
+                outputs: arena.floats(rows * hidden.weights.ld, runs),
+                gradient: Buffer::default(),
+                ..*hidden
+            };
+            layers.map(layer).collect()
+        });
+        Separable {
+            tiling: self.tiling,
+            tile: self.tiling.tile(rows, self.towers[0][0].weights.columns, 2),
+            n: rows,
+            embedding: self.embedding,
+            all_pairs: self.all_pairs,
+            pairs: self.pairs,
+            towers,
+            blocks: self.blocks.clone(),
+            parameter_size: self.parameter_size,
+            scores: Buffer::default(),
+            score_gradient: Buffer::default(),
+            reference: (Buffer::default(), Buffer::default()),
+            reference_width: 0,
+        }
+    }
+
+    /// Returns the number of outputs of the networks, including padding.
+    pub(in super::super) fn embedding_size(&self) -> usize {
+        self.embedding
+    }
+
+    /// Adds the kernels that write the embeddings of the rows in `step.data` to rows `first` and on
+    /// of `embeddings`.
+    pub(in super::super) fn embed(
+        &self,
+        step: Step,
+        embeddings: (Buffer, Buffer),
+        first: usize,
+        launches: &mut Vec<Launch>,
+    ) {
+        for k in 0..self.depth() {
+            let outputs = (k + 1 == self.depth()).then(|| {
+                let at = first * self.embedding;
+                [offset(embeddings.0, at), offset(embeddings.1, at)]
+            });
+            launches.push(self.layer(step, k, outputs));
         }
     }
 
@@ -117,15 +184,44 @@ impl Separable {
     }
 
     pub(super) fn forward(&self, step: Step, launches: &mut Vec<Launch>) {
-        launches.extend((0..self.depth()).map(|k| self.layer(step, k)));
+        launches.extend((0..self.depth()).map(|k| self.layer(step, k, None)));
         launches.push(self.score(step.pairs));
+        if self.reference_width > 0 {
+            launches.push(self.reference_score());
+        }
     }
 
-    /// Returns the kernel of layer `k` of both networks.
-    fn layer(&self, step: Step, k: usize) -> Launch {
-        let role = |side: usize| Layer {
-            activated: i32::from(k + 1 < self.depth()),
-            ..self.towers[side][k].layer(self.below(step.data, side, k), self.n, &step)
+    /// Returns the kernel that multiplies the factors of the reference of all pairs.
+    fn reference_score(&self) -> Launch {
+        let width = self.reference_width as i32;
+        let product = PlainProduct {
+            a: self.reference.0,
+            b: self.reference.1,
+            result: offset(self.scores, self.pairs.rows as usize),
+            rows: self.n as i32,
+            columns: self.n as i32,
+            depth: width,
+            ld_a: width,
+            ld_b: width,
+            ld_result: padded(self.n) as i32,
+        };
+        self.plain("product_along_along", product)
+    }
+
+    /// Returns the kernel of layer `k` of both networks, which writes to `outputs` if given.
+    fn layer(&self, step: Step, k: usize, outputs: Option<[Buffer; 2]>) -> Launch {
+        let is_hidden = k + 1 < self.depth();
+        let role = |side: usize| {
+            let layer = &self.towers[side][k];
+            Layer {
+                activated: i32::from(is_hidden),
+                output: outputs.map_or(layer.outputs, |outputs| outputs[side]),
+                dropout: match is_hidden {
+                    true => Dropout { layer: (2 * k + side) as u32, ..step.dropout },
+                    false => Dropout::default(),
+                },
+                ..layer.layer(self.below(step.data, side, k), self.n, &step)
+            }
         };
         let task = LayerTask::double(step.pairs, [role(0), role(1)]);
         let size = (self.n, self.towers[0][k].weights.ld);
@@ -206,7 +302,10 @@ impl Separable {
         let role = |side: usize| {
             let layers = &self.towers[side];
             let below = (layers[k - 1].outputs, layers[k - 1].gradient);
-            layers[k].input_gradient(layers[k].gradient, below, self.n, &step)
+            InputGradient {
+                scale: step.dropout.scale,
+                ..layers[k].input_gradient(layers[k].gradient, below, self.n, &step)
+            }
         };
         let roles = [role(0), role(1)];
         let size = (self.n, roles[0].inputs as usize);

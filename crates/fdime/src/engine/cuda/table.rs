@@ -1,0 +1,352 @@
+//! Rows of tables as samples, and the scores of given pairs of rows.
+//!
+//! All rows of a run stay on the device. A step draws its rows there, every row once in an epoch.
+//! At every check of a training the held-out rows are scored, and the parameters and these scores
+//! are kept; the host computes the objective from the scores and selects the best parameters at the
+//! end.
+
+use super::abi::{
+    self, Buffer, HeldOutTask, ListedScoresTask, SelectedTask, TableSpec, TableTask,
+};
+use super::memory::{Arena, DeviceSlice};
+use super::network::{Network, RowNetwork, Separable, Step};
+use super::program::{Launch, Program, offset, padded};
+
+/// The number of held-out rows whose pairs the separable critic compares, as in the kernel.
+pub(super) const HELD_OUT_BLOCK: usize = 256;
+
+/// The approximate number of rows, over all runs, that are evaluated together.
+const EVALUATED_ROWS: usize = 1 << 18;
+const MIN_EVALUATED_ROWS: usize = 1 << 10;
+
+const THREADS: usize = 128;
+/// The number of threads that work on a row (table.cu).
+const LANES: usize = 8;
+
+/// The sizes of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct TableShape {
+    /// The width of the factors u and v of the reference u(x) . v(y).
+    pub(super) reference_width: usize,
+    /// The largest size of the tables that run together; not a property that they must share.
+    pub(super) capacity: Capacity,
+}
+
+/// Numbers for which there is memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Capacity {
+    /// Rows of a table.
+    pub(super) rows: usize,
+    /// Listed pairs.
+    pub(super) listed: usize,
+    /// Rows held out for a separable critic, whose pairs are not listed.
+    pub(super) held_out: usize,
+    /// Checks of a training.
+    pub(super) checks: usize,
+}
+
+/// Tables differ in size and still run together.
+impl PartialEq for Capacity {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Capacity {
+    /// Returns the larger of each number.
+    pub(super) fn max(self, other: Self) -> Self {
+        Capacity {
+            rows: self.rows.max(other.rows),
+            listed: self.listed.max(other.listed),
+            held_out: self.held_out.max(other.held_out),
+            checks: self.checks.max(other.checks),
+        }
+    }
+
+    /// Returns the number of scores of a check: of listed pairs, or of blocks of held-out rows.
+    pub(super) fn scores(self) -> usize {
+        self.listed.max(self.held_out.div_ceil(HELD_OUT_BLOCK)).max(1)
+    }
+}
+
+/// The tables of all runs on the device, and the memory to score their rows.
+pub(super) struct Tables {
+    shape: TableShape,
+    dims: (usize, usize),
+    /// Rows of x, y, u and v.
+    pub(super) table: Buffer,
+    pub(super) specs: DeviceSlice<TableSpec>,
+    /// Runs x listed pairs x 2 positions.
+    pub(super) listed: DeviceSlice<u32>,
+    evaluation: Evaluation,
+    /// The number of rows or pairs that are evaluated together.
+    chunk: usize,
+    /// The scores of the listed pairs, or the values of blocks of held-out rows.
+    pub(super) scores: Buffer,
+    /// Checks x runs x scores, and checks x runs x parameters.
+    pub(super) scores_of_checks: DeviceSlice<f32>,
+    pub(super) parameters_of_checks: DeviceSlice<f32>,
+    /// The check that each run selects.
+    pub(super) selected: DeviceSlice<u32>,
+    pub(super) selected_parameters: Buffer,
+}
+
+/// A network without gradients.
+enum Evaluation {
+    Rows(RowNetwork),
+    Separable {
+        towers: Separable,
+        /// x and y of the rows that are evaluated together.
+        data: (Buffer, Buffer),
+        /// g(x) and h(y) of all rows.
+        embeddings: (Buffer, Buffer),
+    },
+}
+
+impl Tables {
+    pub(super) fn new(
+        shape: TableShape,
+        dims: (usize, usize),
+        network: &Network,
+        runs: usize,
+        arena: &mut Arena,
+    ) -> Self {
+        let Capacity { rows, listed, held_out, checks } = shape.capacity;
+        let chunk = (EVALUATED_ROWS / runs).max(MIN_EVALUATED_ROWS);
+        let chunk = chunk.min(listed.max(held_out)).max(1).next_multiple_of(128);
+        let evaluation = match network {
+            Network::Separable(network) => Evaluation::Separable {
+                towers: network.evaluation(chunk, arena),
+                data: (
+                    arena.floats(chunk * padded(dims.0), runs),
+                    arena.floats(chunk * padded(dims.1), runs),
+                ),
+                embeddings: {
+                    // The last chunk may go beyond the last row.
+                    let size = (rows + chunk) * network.embedding_size();
+                    (arena.floats(size, runs), arena.floats(size, runs))
+                },
+            },
+            Network::Rows(network) => Evaluation::Rows(network.evaluation(chunk, arena)),
+            _ => unreachable!("tables train networks over rows of pairs, or separable ones"),
+        };
+        let parameters = network.parameter_size().next_multiple_of(64);
+        let scores = arena.floats(shape.capacity.scores(), runs);
+        Tables {
+            shape,
+            dims,
+            table: arena.floats(rows * Self::row_size(dims, shape.reference_width), runs),
+            specs: arena.slice(runs),
+            listed: arena.slice(2 * runs * listed),
+            evaluation,
+            chunk,
+            scores,
+            scores_of_checks: arena.slice(checks * runs * scores.stride as usize),
+            parameters_of_checks: arena.slice(checks * runs * parameters),
+            selected: arena.slice(runs),
+            selected_parameters: arena.floats(network.parameter_size(), runs),
+        }
+    }
+
+    /// Returns the length of a row, including padding.
+    pub(super) fn row_size(dims: (usize, usize), reference_width: usize) -> usize {
+        padded(dims.0 + dims.1 + 2 * reference_width)
+    }
+}
+
+impl Program {
+    /// Returns the kernels that draw the rows of captured step `step` from the tables.
+    pub(super) fn draw_from_tables(&self, step: usize) -> Option<Launch> {
+        let tables = self.tables.as_ref()?;
+        let task = self.table_task(tables, step);
+        let (kernel, rows, task) = match self.network() {
+            Network::Separable(network) => {
+                let reference = tables.shape.reference_width > 0;
+                let (u, v) = network.reference;
+                let task = TableTask {
+                    x: self.data.0,
+                    y: self.data.1,
+                    u: if reference { u } else { Buffer::default() },
+                    v,
+                    ..task
+                };
+                ("draw_rows_of_table", self.shape.n, task)
+            }
+            network => {
+                let task = TableTask { reference: network.reference_scores(), ..task };
+                ("draw_pairs_of_table", network.score_rows(), task)
+            }
+        };
+        Some(self.over_lanes(kernel, rows, &task))
+    }
+
+    /// Returns the kernel that writes the inputs of pairs of the samples of captured step `step`.
+    pub(super) fn pairs_of_samples(&self, step: usize) -> Option<Launch> {
+        let Network::Rows(network) = self.network() else { return None };
+        let task = TableTask {
+            pairs: self.pairs(step),
+            inputs: network.inputs,
+            x: self.data.0,
+            y: self.data.1,
+            x_dim: self.shape.dims.0 as i32,
+            y_dim: self.shape.dims.1 as i32,
+            ld_inputs: network.ld as i32,
+            ld_x: self.ld.0 as i32,
+            ld_y: self.ld.1 as i32,
+            ..TableTask::default()
+        };
+        Some(self.over_lanes("pairs_of_samples", self.network().score_rows(), &task))
+    }
+
+    fn table_task(&self, tables: &Tables, step: usize) -> TableTask {
+        let TableShape { reference_width, capacity } = tables.shape;
+        let (inputs, ld_inputs) = match self.network() {
+            Network::Rows(network) => (network.inputs, network.ld),
+            _ => (Buffer::default(), 0),
+        };
+        TableTask {
+            pairs: self.pairs(step),
+            table: tables.table,
+            inputs,
+            tables: tables.specs.address(),
+            specs: self.vectors.scenario_specs.address(),
+            base: self.vectors.base.address(),
+            listed: tables.listed.address(),
+            listed_stride: capacity.listed as u64,
+            step: step as u32,
+            x_dim: tables.dims.0 as i32,
+            y_dim: tables.dims.1 as i32,
+            width: reference_width as i32,
+            ld_table: Tables::row_size(tables.dims, reference_width) as i32,
+            ld_inputs: ld_inputs as i32,
+            ld_x: self.ld.0 as i32,
+            ld_y: self.ld.1 as i32,
+            ld_reference: padded(reference_width) as i32,
+            ..TableTask::default()
+        }
+    }
+
+    /// Returns the kernels that score the first `listed` listed pairs of every run, with the rows of
+    /// the tables that they refer to.
+    pub(super) fn score_listed(&self, listed: usize) -> Vec<Launch> {
+        let Some(tables) = &self.tables else { return Vec::new() };
+        let mut launches = Vec::new();
+        if let Evaluation::Separable { .. } = tables.evaluation {
+            self.embed_rows(tables, 0, tables.shape.capacity.rows, &mut launches);
+        }
+        for first in (0..listed).step_by(tables.chunk) {
+            let rows = tables.chunk.min(listed - first);
+            self.score_chunk(tables, first, rows, &mut launches);
+        }
+        launches
+    }
+
+    /// Returns the kernels of a check: the scores of the held-out pairs, or the objective on blocks
+    /// of held-out rows, the first of which is row `first` or a later one.
+    pub(super) fn score_held_out(&self, first: usize) -> Vec<Launch> {
+        let Some(tables) = &self.tables else { return Vec::new() };
+        let capacity = tables.shape.capacity;
+        let Evaluation::Separable { towers, embeddings, .. } = &tables.evaluation else {
+            return self.score_listed(capacity.listed);
+        };
+        let mut launches = Vec::new();
+        self.embed_rows(tables, first, capacity.rows, &mut launches);
+        let task = HeldOutTask {
+            table: self.table_task(tables, 0),
+            g: embeddings.0,
+            h: embeddings.1,
+            values: tables.scores,
+            embedding: towers.embedding_size() as i32,
+            padding: 0,
+        };
+        let grid = (capacity.held_out.div_ceil(HELD_OUT_BLOCK).max(1), 1, self.tiling.runs);
+        launches.push(Launch::new("held_out_blocks", grid, HELD_OUT_BLOCK as u32, 0, &task));
+        launches
+    }
+
+    fn embed_rows(&self, tables: &Tables, from: usize, to: usize, launches: &mut Vec<Launch>) {
+        let Evaluation::Separable { towers, data, embeddings } = &tables.evaluation else { return };
+        let parameter = |at: usize| offset(self.parameters, at);
+        for first in (from..to).step_by(tables.chunk) {
+            let task = TableTask {
+                x: data.0,
+                y: data.1,
+                rows: tables.chunk.min(to - first) as i32,
+                first: first as i32,
+                ..self.table_task(tables, 0)
+            };
+            launches.push(self.over_lanes("read_rows_of_table", tables.chunk, &task));
+            let step = Step {
+                data: *data,
+                pairs: abi::Pairs::default(),
+                parameter: &parameter,
+                dropout: abi::Dropout::default(),
+            };
+            towers.embed(step, *embeddings, first, launches);
+        }
+    }
+
+    fn score_chunk(
+        &self,
+        tables: &Tables,
+        first: usize,
+        rows: usize,
+        launches: &mut Vec<Launch>,
+    ) {
+        let table = TableTask {
+            rows: rows as i32,
+            first: first as i32,
+            ..self.table_task(tables, 0)
+        };
+        let scores = match &tables.evaluation {
+            Evaluation::Rows(network) => {
+                let task = TableTask { inputs: network.inputs, ..table };
+                launches.push(self.over_lanes("read_pairs_of_table", rows, &task));
+                let parameter = |at: usize| offset(self.parameters, at);
+                let step = Step {
+                    data: self.data,
+                    pairs: abi::Pairs::default(),
+                    parameter: &parameter,
+                    dropout: abi::Dropout::default(),
+                };
+                network.forward(step, launches);
+                ListedScoresTask {
+                    table,
+                    parts: network.scores(),
+                    bias: self.score_bias().map_or(Buffer::default(), parameter),
+                    scores: tables.scores,
+                    part_count: network.score_parts() as i32,
+                    part_stride: tables.chunk as i32,
+                    ..ListedScoresTask::default()
+                }
+            }
+            Evaluation::Separable { towers, embeddings, .. } => ListedScoresTask {
+                table,
+                g: embeddings.0,
+                h: embeddings.1,
+                scores: tables.scores,
+                embedding: towers.embedding_size() as i32,
+                ..ListedScoresTask::default()
+            },
+        };
+        launches.push(self.over_lanes("listed_scores", rows, &scores));
+    }
+
+    /// Returns the kernel that copies each run's parameters from the check that it selected.
+    pub(super) fn select_parameters(&self) -> Option<Launch> {
+        let tables = self.tables.as_ref()?;
+        let task = SelectedTask {
+            to: tables.selected_parameters,
+            checks: tables.parameters_of_checks.address(),
+            selected: tables.selected.address(),
+            check_stride: self.parameters.stride * self.tiling.runs as u64,
+        };
+        let blocks = (self.parameters.stride as usize).div_ceil(256).min(64);
+        Some(Launch::new("selected_parameters", (blocks, 1, self.tiling.runs), 256, 0, &task))
+    }
+
+    fn over_lanes<T: bytemuck::NoUninit>(&self, kernel: &str, rows: usize, task: &T) -> Launch {
+        let blocks = (rows * LANES).div_ceil(THREADS);
+        Launch::new(kernel, (blocks, 1, self.tiling.runs), THREADS as u32, 0, task)
+    }
+}
