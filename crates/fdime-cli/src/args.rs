@@ -220,15 +220,8 @@ pub struct Reproduce {
     /// images are skipped
     #[arg(long, value_name = "FOLDER", env = "FDIME_IMAGES")]
     pub images: Option<PathBuf>,
-    /// Where to run; auto is cuda if there is a GPU
-    #[arg(long, default_value = "auto", value_parser = OneOf::named(DeviceChoice::ALL, DeviceChoice::name))]
-    pub device: DeviceChoice,
-    /// The precision of the GPU: tf32, fp32 or bf16 [default: tf32]
-    #[arg(long, value_parser = named::<Precision>)]
-    pub precision: Option<Precision>,
-    /// The number of threads; 0 means one for each core
-    #[arg(long, default_value_t = 0)]
-    pub threads: usize,
+    #[command(flatten)]
+    pub execution: Execution,
     /// Also show the numbers behind claims that hold
     #[arg(long)]
     pub verbose: bool,
@@ -329,20 +322,12 @@ pub struct Staircase {
     /// Final iterations of each level, from which bias and variance are computed [default: 1000]
     #[arg(long)]
     pub last: Option<usize>,
-    /// Where to run; auto is cuda if there is a GPU. Devices draw different random numbers, so
-    /// their results differ as those of different seeds do
-    #[arg(long, default_value = "auto", value_parser = OneOf::named(DeviceChoice::ALL, DeviceChoice::name))]
-    pub device: DeviceChoice,
-    /// The precision of the GPU: tf32, fp32 or bf16 [default: tf32]
-    #[arg(long, value_parser = named::<Precision>)]
-    pub precision: Option<Precision>,
     /// Append each finished run to this file, as one line of JSON; runs that are already in it are
     /// not repeated. On a GPU, runs that are trained together finish together
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Threads on the CPU; 0 means one for each core. It does not change the results
-    #[arg(long, default_value_t = 0)]
-    pub threads: usize,
+    #[command(flatten)]
+    pub execution: Execution,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -373,6 +358,21 @@ pub struct Bench {
     pub json: bool,
 }
 
+/// What computes.
+#[derive(Args)]
+pub struct Execution {
+    /// Where to run; auto is cuda if there is a GPU. Devices draw different random numbers, so
+    /// their results differ as those of different seeds do
+    #[arg(long, default_value = "auto", value_parser = OneOf::named(DeviceChoice::ALL, DeviceChoice::name))]
+    pub device: DeviceChoice,
+    /// The precision of the GPU: tf32, fp32 or bf16 [default: tf32]
+    #[arg(long, value_parser = named::<Precision>)]
+    pub precision: Option<Precision>,
+    /// Threads on the CPU; 0 means one for each core. It does not change the results
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+}
+
 /// How to estimate from finite data.
 #[derive(Args)]
 pub struct Estimation {
@@ -391,9 +391,8 @@ pub struct Estimation {
     /// The seed of folds, networks and permutations
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// The number of threads; 0 means one for each core. It does not change the results
-    #[arg(long, default_value_t = 0)]
-    pub threads: usize,
+    #[command(flatten)]
+    pub execution: Execution,
 }
 
 /// Whether large estimates use the chain rule.
@@ -563,6 +562,8 @@ pub struct Apply {
     pub missing: MissingRows,
     #[command(flatten)]
     pub notation: Notation,
+    #[command(flatten)]
+    pub execution: Execution,
     /// Write the log ratio of every row of the table to this CSV file
     #[arg(long, value_name = "FILE")]
     pub pointwise: Option<PathBuf>,

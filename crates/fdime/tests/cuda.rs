@@ -15,7 +15,7 @@ use fdime::{
 };
 
 fn engine(precision: Precision) -> CudaEngine {
-    CudaEngine::new(precision, CpuEngine::new(0), |text| println!("{text}")).unwrap()
+    CudaEngine::new(precision, CpuEngine::new(0), false, |text| println!("{text}")).unwrap()
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn images_are_drawn_on_the_gpu() {
         training.learner.critic_mut().unwrap().critic.side = 4;
         (training.batch, training.optimizer.learning_rate) = (64, 3e-3);
         let task = Task { training: &training, source: &source, steps: 1500 };
-        assert!(matches!(engine.device(&task), Device::Cuda { .. }));
+        assert!(matches!(engine.device_for(&task), Device::Cuda { .. }));
         let seeds: Vec<_> = (0..4).map(|seed| Training { seed, ..training.clone() }).collect();
         let tasks: Vec<Task> = seeds.iter().map(|training| Task { training, ..task }).collect();
         for outcome in engine.execute(&tasks, &silent) {

@@ -1,11 +1,10 @@
-use super::{amount, print_json, write_pointwise};
+use super::{amount, estimation_engine, print_json, write_pointwise};
 use crate::args::Apply;
 use crate::failure::{Failure, Outcome};
 use crate::flags::FLAGS;
 use crate::outputs::{self, Outputs, check_extension};
 use fdime::data::{Reading, load_named};
 use fdime::estimate::{SavedColumn, SavedModel};
-use fdime::parallel::thread_count;
 use fdime::{Error, Nats};
 use serde::Serialize;
 use std::io::Write;
@@ -36,7 +35,8 @@ pub fn run(args: &Apply) -> Outcome {
     };
     let reading = Reading { missing: args.missing, ..args.notation.options() };
     let table = load_named(&args.file, &kinds(model.x()), &kinds(model.y()), &reading)?;
-    let ratios = model.log_ratios(&table.x, &table.y, &CpuEngine::new(0))?;
+    let engine = estimation_engine(&args.execution)?;
+    let ratios = model.log_ratios(&table.x, &table.y, &*engine)?;
     let n = ratios.len() as f64;
     let mean = ratios.iter().sum::<f64>() / n;
     let variance = ratios.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);

@@ -1,5 +1,5 @@
-use super::Watch;
 use super::estimate::file_names;
+use super::{Watch, estimation_engine};
 use crate::args::Capacity;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
@@ -7,9 +7,9 @@ use crate::outputs::{self, NamedFile, Outputs, check_extension};
 use crate::report::capacity::render;
 use crate::saved::Saved;
 use crate::summary;
+use fdime::Parameter;
 use fdime::data::load_pairs;
 use fdime::estimate::{CapacityReport, Effort, channel_capacity};
-use fdime::{CpuEngine, Parameter};
 use std::time::Instant;
 
 /// The flags of this command, whose x and y are the input and the output.
@@ -28,8 +28,9 @@ pub fn run(args: &Capacity) -> Outcome {
     let table = load_pairs(&args.file, input, output, &args.reading.options()).map_err(refused)?;
     let plan = plan.for_data(&table.x, &table.y);
     let watch = Watch::new("estimating");
-    let engine = CpuEngine::new(args.estimation.threads);
-    let capacity = channel_capacity(&table.x, &table.y, &plan, &engine, &watch).map_err(refused)?;
+    let engine = estimation_engine(&args.estimation.execution)?;
+    let capacity =
+        channel_capacity(&table.x, &table.y, &plan, &*engine, &watch).map_err(refused)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     let file = file_names(&inputs);

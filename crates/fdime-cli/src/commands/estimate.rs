@@ -1,4 +1,4 @@
-use super::{Watch, write_pointwise};
+use super::{Watch, estimation_engine, write_pointwise};
 use crate::args::Estimate as Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::outputs::{self, NamedFile, Outputs, check_extension, open_in_browser};
@@ -7,7 +7,7 @@ use crate::saved::Saved;
 use crate::summary;
 use fdime::data::{PairTable, load_triples, load_two_files};
 use fdime::estimate::{Effort, EstimateReport, Method, SavedModel, estimate, estimate_given};
-use fdime::{CpuEngine, printable};
+use fdime::printable;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -36,10 +36,10 @@ pub fn run(args: &Arguments) -> Outcome {
     let table = load(args)?;
     let plan = plan.for_data(&table.x, &[&table.y[..], &table.given].concat());
     let watch = Watch::new("estimating");
-    let engine = CpuEngine::new(args.estimation.threads);
+    let engine = estimation_engine(&args.estimation.execution)?;
     let result = match args.given.is_some() {
-        true => estimate_given(&table.x, &table.y, &table.given, &plan, &engine, &watch)?,
-        false => estimate(&table.x, &table.y, &plan, &engine, &watch)?,
+        true => estimate_given(&table.x, &table.y, &table.given, &plan, &*engine, &watch)?,
+        false => estimate(&table.x, &table.y, &plan, &*engine, &watch)?,
     };
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();

@@ -1,6 +1,6 @@
 use super::amount;
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, interrupt_flag, series::SeriesTable, unfinished};
+use super::{Interruptible, estimation_engine, interrupt_flag, series::SeriesTable, unfinished};
 use crate::args::Lag;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -13,8 +13,8 @@ use fdime::estimate::{
     Effort, LagEstimate, LagJournal, LagPlan, LagProfile, LagRecord, LagSeries, LagTest,
     format_p_value,
 };
-use fdime::parallel::{run_jobs, thread_count};
-use fdime::{CpuEngine, Nats, Parameter, counted};
+use fdime::parallel::run_jobs;
+use fdime::{Engine, Nats, Parameter, counted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -48,7 +48,7 @@ pub fn run(args: &Lag) -> Outcome {
     let journal =
         path.as_deref().map(|path| open_journal(path, &heading, args.resume)).transpose()?;
     let start = Instant::now();
-    let profiles = request.run(journal, thread_count(args.estimation.threads))?;
+    let profiles = request.run(journal, &*estimation_engine(&args.estimation.execution)?)?;
     let results = Results {
         results: profiles,
         plan: plan.clone(),
@@ -147,7 +147,11 @@ impl<'a> Request<'a> {
 
     /// Estimates the lags that the journal does not hold, and tests each pair. Returns all profiles
     /// in order.
-    fn run(&self, journal: Option<LagJournal>, threads: usize) -> Result<Vec<LagProfile>, Failure> {
+    fn run(
+        &self,
+        journal: Option<LagJournal>,
+        engine: &dyn Engine,
+    ) -> Result<Vec<LagProfile>, Failure> {
         let (pairs, lags) = (&self.pairs, &self.plan.lags);
         let keys: Vec<(usize, usize, i64)> =
             pairs.iter().flat_map(|&(x, y)| lags.iter().map(move |lag| (x, y, *lag))).collect();
@@ -157,15 +161,16 @@ impl<'a> Request<'a> {
             counted(lags.len(), "lag"),
             counted(self.table.timeline.rows(), "row")
         ));
-        let job = |&key: &(usize, usize, i64), threads: usize, progress: &Interruptible| {
-            let ((x, y, lag), engine) = (key, CpuEngine::new(threads));
+        let job = |&key: &(usize, usize, i64), engine: &dyn Engine, progress: &Interruptible| {
+            let (x, y, lag) = key;
             let (series, plan, reading) = (self.series(x, y), &self.plan.estimate, &self.reading);
-            let found = LagEstimate::new(&series, lag, plan, reading, &FLAGS, &engine, progress)?;
+            let found = LagEstimate::new(&series, lag, plan, reading, &FLAGS, engine, progress)?;
             Ok(LagRecord { lag: key, found })
         };
-        let records = unfinished::run(journal, &keys, "lag", threads, job)?;
+        let records =
+            unfinished::run(journal, &keys, "lag", (engine, self.table.timeline.rows()), job)?;
         let progress = Interruptible(interrupt_flag());
-        let tests = run_jobs(threads, pairs.len(), |index, _| {
+        let tests = run_jobs(engine.threads(), pairs.len(), |index, _| {
             let (x, y) = pairs[index];
             LagTest::new(&self.series(x, y), &self.plan, &progress)
         });

@@ -1,5 +1,5 @@
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, amount, unfinished};
+use super::{Interruptible, amount, estimation_engine, unfinished};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -12,8 +12,7 @@ use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame};
 use fdime::estimate::{
     Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
 };
-use fdime::parallel::thread_count;
-use fdime::{CpuEngine, Nats, Parameter, counted};
+use fdime::{Engine, Nats, Parameter, counted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -78,9 +77,10 @@ pub fn run(args: &Matrix) -> Outcome {
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let journal = open_journal(&journal_path, &heading, args.resume)?;
+    let engine = estimation_engine(&args.estimation.execution)?;
     let start = Instant::now();
     let work = Work { frame: &frame, groups: &groups, pairs: &pairs, plan: &plan, reading };
-    let mut found = work.run(journal, thread_count(args.estimation.threads))?;
+    let mut found = work.run(journal, &*engine)?;
     let seconds = start.elapsed().as_secs_f64();
     PairEstimate::adjust(&mut found);
     let version = env!("CARGO_PKG_VERSION").into();
@@ -316,7 +316,11 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Estimates the pairs that the journal does not hold. Returns all pairs in order.
-    fn run(&self, journal: MatrixJournal, threads: usize) -> Result<Vec<PairEstimate>, Failure> {
+    fn run(
+        &self,
+        journal: MatrixJournal,
+        engine: &dyn Engine,
+    ) -> Result<Vec<PairEstimate>, Failure> {
         let (columns, rows) = (self.groups.len(), self.frame.rows);
         let pairs = counted(self.pairs.len(), "pair");
         note(&format!("{pairs} of {columns} columns or groups, {}", counted(rows, "row")));
@@ -324,9 +328,9 @@ impl Work<'_> {
             Some(journal),
             self.pairs,
             "pair",
-            threads,
-            |&pair, threads, progress| {
-                Ok(PairRecord { pair, found: self.estimate(pair, threads, progress)? })
+            (engine, rows),
+            |&pair, engine, progress| {
+                Ok(PairRecord { pair, found: self.estimate(pair, engine, progress)? })
             },
         )?;
         Ok(records.into_iter().map(|record| record.found).collect())
@@ -335,12 +339,11 @@ impl Work<'_> {
     fn estimate(
         &self,
         (i, j): (usize, usize),
-        threads: usize,
+        engine: &dyn Engine,
         progress: &Interruptible,
     ) -> fdime::Result<PairEstimate> {
         let ((x_name, x), (y_name, y)) = (&self.groups[i], &self.groups[j]);
         let (x, y) = ((x_name.as_str(), &x[..]), (y_name.as_str(), &y[..]));
-        let engine = CpuEngine::new(threads);
-        PairEstimate::new(self.frame, x, y, self.plan, &self.reading, &FLAGS, &engine, progress)
+        PairEstimate::new(self.frame, x, y, self.plan, &self.reading, &FLAGS, engine, progress)
     }
 }

@@ -22,12 +22,12 @@ pub mod suite;
 pub mod transfer;
 mod unfinished;
 
-use crate::args::{Estimation, Notation, Reading, Series};
+use crate::args::{Estimation, Execution, Notation, Reading, Series};
 use crate::console::{is_quiet, note};
 use crate::failure::{Failure, Outcome};
 use fdime::data::{self, TextFormat, write_whole};
-use fdime::estimate::{Effort, EstimatePlan, Progress, RowOrder};
-use fdime::{Activation, DeviceChoice, Engine, Nats, Precision};
+use fdime::estimate::{CriticRecipe, Effort, EstimatePlan, Progress, RowOrder};
+use fdime::{Activation, Engine, Nats};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -35,15 +35,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Returns the engine for `--device` and `--precision` on this machine.
-fn engine(
-    device: DeviceChoice,
-    precision: Option<Precision>,
-    threads: usize,
-    activation: Activation,
-) -> Result<Box<dyn Engine>, Failure> {
+/// Returns the engine for `--device`, `--precision` and `--threads` on this machine.
+fn engine(execution: &Execution, activation: Activation) -> Result<Box<dyn Engine>, Failure> {
+    let Execution { device, precision, threads } = *execution;
     let notice = |text: &str| note(&format!("note: {text}"));
     Ok(device.engine(precision, threads, activation, notice)?)
+}
+
+/// Returns the engine for estimates from tables.
+fn estimation_engine(execution: &Execution) -> Result<Box<dyn Engine>, Failure> {
+    engine(execution, CriticRecipe::ACTIVATION)
 }
 
 /// Returns an amount of information in bits or in nats.

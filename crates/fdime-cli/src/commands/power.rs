@@ -1,4 +1,4 @@
-use super::Watch;
+use super::{Watch, estimation_engine};
 use crate::args::Power;
 use crate::failure::Outcome;
 use crate::outputs::{self, Outputs, check_extension};
@@ -25,9 +25,10 @@ pub fn run(args: &Power) -> Outcome {
         tables: args.tables,
         ..PowerPlan::new(scenario, args.mi, args.dim, size, estimate)?
     };
+    let engine = estimation_engine(&args.estimation.execution)?;
     let start = Instant::now();
     let watch = Watch::new("simulating");
-    let study = power_study(&plan, args.estimation.threads, &watch)?;
+    let study = power_study(&plan, &*engine, &watch)?;
     drop(watch);
     let record = PowerRecord::new(plan, study, start.elapsed().as_secs_f64());
     let mut outputs = Outputs::default();

@@ -115,7 +115,7 @@ fn run_pending<'a>(
     if pending.is_empty() {
         return Ok((log, Vec::new()));
     }
-    let engine = engine(args.device, args.precision, args.threads, Activation::Relu)?;
+    let engine = engine(&args.execution, Activation::Relu)?;
     let cost = Cost::estimate(&pending, &*engine, images)?;
     match finished {
         0 => note(&format!("{cost}")),

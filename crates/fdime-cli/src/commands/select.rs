@@ -1,4 +1,4 @@
-use super::{Watch, amount};
+use super::{Watch, amount, estimation_engine};
 use crate::args::Select;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -60,8 +60,9 @@ pub fn run(args: &Select) -> Outcome {
     estimate.order = args.series.order();
     let k = args.k.unwrap_or(DEFAULT_K.min(table.x.len()));
     let plan = SelectionPlan { k, criterion: args.criterion, estimate };
+    let engine = estimation_engine(&args.estimation.execution)?;
     let watch = Watch::new("selecting");
-    let selection = select_features(&table.x, y, &plan, args.estimation.threads, &watch)?;
+    let selection = select_features(&table.x, y, &plan, &*engine, &watch)?;
     drop(watch);
     let results = Results {
         y: y.name.clone(),

@@ -32,7 +32,7 @@ pub fn run(args: &Staircase) -> Outcome {
             note(&format!("note: {estimator}: {notice}"));
         }
     }
-    let engine = engine(args.device, args.precision, args.threads, plan.critic.activation)?;
+    let engine = engine(&args.execution, plan.critic.activation)?;
     let runs = plan.run_plans();
     let device = devices(&runs, &*engine)?;
     let log = args.log.as_deref().map(open_log).transpose()?;

@@ -1,16 +1,18 @@
-use super::{Watch, amount};
+use super::{Interruptible, amount, estimation_engine, interrupt_flag, progress_bar};
 use crate::args::Suite;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
 use crate::flags::Flags;
 use crate::saved::Saved;
 use fdime::data::glob_matches;
+use fdime::engine::run_estimates;
 use fdime::estimate::{Effort, Estimate, EstimatePlan, RowOrder, estimate, estimate_given};
 use fdime::random::{Purpose, stream};
-use fdime::{AnyTask, CpuEngine, Nats, Parameter, counted, tasks_named};
+use fdime::{AnyTask, Engine, Nats, Parameter, counted, tasks_named};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// The flags of this command, which takes the suite as an argument.
@@ -195,25 +197,48 @@ pub fn run(args: &Suite) -> Outcome {
             "task", "true", "estimate", "error", "95% interval", "s"
         )?;
     }
+    drop(out);
+    let engine = estimation_engine(&args.estimation.execution)?;
     let start = Instant::now();
-    let mut rows = Vec::new();
-    for (index, task) in tasks.iter().enumerate() {
-        let message = format!("{} ({} of {})", task.name(), index + 1, tasks.len());
-        let row = measure(task, args, &plan, &message)?;
-        if !args.json {
-            writeln!(out, "{}", row.line(args.bits))?;
-        }
-        rows.push(row);
-    }
+    let rows = measure_all(&tasks, args, &plan, &*engine)?;
     let summary = Summary::new(&rows, start.elapsed().as_secs_f64());
     if args.json {
-        drop(out);
         let version = env!("CARGO_PKG_VERSION").into();
         let results = Results { results: rows, summary, n_rows: args.rows, plan, version };
         return Saved::new("suite", results).print();
     }
-    writeln!(out, "\n{}", summary.text(args.bits))?;
+    writeln!(std::io::stdout().lock(), "\n{}", summary.text(args.bits))?;
     Ok(())
+}
+
+/// Measures all tasks, several at a time. Unless the result is JSON, rows are printed in order as soon
+/// as they are known.
+fn measure_all(
+    tasks: &[AnyTask],
+    args: &Suite,
+    plan: &EstimatePlan,
+    engine: &dyn Engine,
+) -> Result<Vec<Row>, Failure> {
+    let bar = progress_bar(tasks.len() as u64);
+    bar.set_message("tasks");
+    let progress = Interruptible(interrupt_flag());
+    let lines: Mutex<(Vec<Option<String>>, usize)> = Mutex::new((vec![None; tasks.len()], 0));
+    let rows = run_estimates(engine, args.rows, tasks.len(), |index, engine| {
+        let row = measure(&tasks[index], args, plan, engine, &progress)?;
+        bar.inc(1);
+        if !args.json {
+            let mut lines = lines.lock().unwrap_or_else(|error| error.into_inner());
+            let (lines, printed) = &mut *lines;
+            lines[index] = Some(row.line(args.bits));
+            while let Some(Some(line)) = lines.get(*printed) {
+                bar.suspend(|| writeln!(std::io::stdout().lock(), "{line}"))?;
+                *printed += 1;
+            }
+        }
+        Ok(row)
+    });
+    bar.finish_and_clear();
+    rows.into_iter().collect()
 }
 
 /// Draws the table of a task and estimates its information.
@@ -221,16 +246,15 @@ fn measure(
     task: &AnyTask,
     args: &Suite,
     plan: &EstimatePlan,
-    message: &str,
+    engine: &dyn Engine,
+    progress: &Interruptible,
 ) -> Result<Row, Failure> {
     let mut rng = stream(args.estimation.seed, Purpose::Data, 0, 0);
     let table = task.table(&mut rng, args.rows)?;
-    let engine = CpuEngine::new(args.estimation.threads);
     let start = Instant::now();
-    let watch = Watch::new(message);
     let result = match table.given.is_empty() {
-        true => estimate(&table.x, &table.y, plan, &engine, &watch),
-        false => estimate_given(&table.x, &table.y, &table.given, plan, &engine, &watch),
+        true => estimate(&table.x, &table.y, plan, engine, progress),
+        false => estimate_given(&table.x, &table.y, &table.given, plan, engine, progress),
     }?;
     Ok(Row::new(task, table.truth.0, &result, start.elapsed().as_secs_f64()))
 }

@@ -1,6 +1,6 @@
 use super::amount;
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, interrupt_flag, series::SeriesTable, unfinished};
+use super::{Interruptible, estimation_engine, interrupt_flag, series::SeriesTable, unfinished};
 use crate::args::Transfer;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -13,8 +13,8 @@ use fdime::data::Reading;
 use fdime::estimate::{
     Effort, TransferEntropy, TransferJournal, TransferPlan, TransferRecord, TransferSeries,
 };
-use fdime::parallel::{run_jobs, thread_count};
-use fdime::{CpuEngine, Nats, Parameter, counted};
+use fdime::parallel::run_jobs;
+use fdime::{Engine, Nats, Parameter, counted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -55,7 +55,7 @@ pub fn run(args: &Transfer) -> Outcome {
         .transpose()?;
     let start = Instant::now();
     let work = Work { network: &network, plan: &plan, reading };
-    let found = work.run(journal, thread_count(args.estimation.threads))?;
+    let found = work.run(journal, &*estimation_engine(&args.estimation.execution)?)?;
     let results = Results {
         results: found,
         names: network.names().into_iter().map(str::to_string).collect(),
@@ -186,21 +186,22 @@ impl Work<'_> {
     fn run(
         &self,
         journal: Option<TransferJournal>,
-        threads: usize,
+        engine: &dyn Engine,
     ) -> Result<Vec<TransferEntropy>, Failure> {
         let Network { table: SeriesTable { frame, timeline, .. }, directions } = self.network;
         let count = counted(directions.len(), "direction");
         note(&format!("{count}, {}", counted(timeline.rows(), "row")));
-        let plans = self.plans(threads)?;
-        let job = |&direction: &(usize, usize), threads: usize, progress: &Interruptible| {
+        let plans = self.plans(engine.threads())?;
+        let job = |&direction: &(usize, usize), engine: &dyn Engine, progress: &Interruptible| {
             let (source, target) = (&frame.columns[direction.0], &frame.columns[direction.1]);
             let series = TransferSeries { source, target, timeline };
-            let (plan, engine) = (&plans[&direction.1], CpuEngine::new(threads));
+            let plan = &plans[&direction.1];
             let found =
-                TransferEntropy::new(&series, plan, &self.reading, &FLAGS, &engine, progress)?;
+                TransferEntropy::new(&series, plan, &self.reading, &FLAGS, engine, progress)?;
             Ok(TransferRecord { direction, found })
         };
-        let records = unfinished::run(journal, directions, "direction", threads, job)?;
+        let records =
+            unfinished::run(journal, directions, "direction", (engine, timeline.rows()), job)?;
         let mut found: Vec<TransferEntropy> =
             records.into_iter().map(|record| record.found).collect();
         TransferEntropy::compare(&mut found);

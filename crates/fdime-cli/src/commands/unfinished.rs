@@ -5,8 +5,8 @@ use super::{Interruptible, interrupt_flag, progress_bar};
 use crate::console::note;
 use crate::failure::Failure;
 use fdime::counted;
+use fdime::engine::{Engine, run_estimates};
 use fdime::journal::{Entry, Journal};
-use fdime::parallel::run_jobs;
 use indicatif::HumanDuration;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -46,13 +46,14 @@ pub fn open_journal<E: Entry>(
 }
 
 /// Runs the jobs of all keys that the journal does not hold, and appends their results to it.
-/// Returns all results in the order of the keys. `noun` is the name of a job.
+/// Returns all results in the order of the keys. `noun` is the name of a job; `rows` is the size of
+/// its table.
 pub fn run<E>(
     journal: Option<Journal<E>>,
     keys: &[E::Key],
     noun: &str,
-    threads: usize,
-    job: impl Fn(&E::Key, usize, &Interruptible) -> fdime::Result<E> + Sync,
+    (engine, rows): (&dyn Engine, usize),
+    job: impl Fn(&E::Key, &dyn Engine, &Interruptible) -> fdime::Result<E> + Sync,
 ) -> Result<Vec<E>, Failure>
 where
     E: Entry + Clone + Send,
@@ -68,8 +69,8 @@ where
     let start = Instant::now();
     let is_kept = journal.is_some();
     let journal = Mutex::new(journal);
-    let finished = run_jobs(threads, open.len(), |index, threads| -> fdime::Result<E> {
-        let result = job(&keys[open[index]], threads, &progress)?;
+    let finished = run_estimates(engine, rows, open.len(), |index, engine| -> fdime::Result<E> {
+        let result = job(&keys[open[index]], engine, &progress)?;
         let mut journal = journal.lock().unwrap_or_else(|error| error.into_inner());
         if let Some(journal) = journal.as_mut() {
             journal.append(result.clone())?;

@@ -208,7 +208,7 @@ impl Clock {
         engine: &dyn Engine,
     ) -> fdime::Result<f64> {
         let (largest, steps) = (pending.largest(), pending.job.steps());
-        if engine.device(task) == Device::Cpu {
+        if engine.device_for(task) == Device::Cpu {
             // The terms of a chain differ in the number of inputs only, so one of them is tried out.
             let trained = steps as f64 * pending.step_operations() / largest.step_operations;
             return Ok(trained * self.step(largest, task.training, task.source)?);

@@ -206,7 +206,7 @@ impl Runner<'_> {
             Job::Images { plan, .. } => {
                 let device = || {
                     let pairs = plan.pairs(self.images.get(&plan.images)?);
-                    Some(self.engine.device(&plan.task(&pairs)).to_string())
+                    Some(self.engine.device_for(&plan.task(&pairs)).to_string())
                 };
                 device().unwrap_or_default()
             }

@@ -39,6 +39,7 @@ pub struct Batch {
 }
 
 /// The rows of a table as inputs of a critic.
+#[derive(Clone, Debug)]
 pub struct Inputs {
     /// The dimensions of x and y.
     pub dims: (usize, usize),
@@ -51,6 +52,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Returns the number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.x.len() / self.dims.0.max(1)
+    }
+
     fn x_row(&self, i: u32) -> &[f32] {
         &self.x[i as usize * self.dims.0..][..self.dims.0]
     }

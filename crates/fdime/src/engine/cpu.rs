@@ -17,12 +17,20 @@ impl CpuEngine {
 }
 
 impl Engine for CpuEngine {
-    fn device(&self, _task: &Task) -> Device {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn device_for(&self, _task: &Task) -> Device {
         Device::Cpu
     }
 
     fn threads(&self) -> usize {
         self.threads
+    }
+
+    fn with_threads(&self, threads: usize) -> Box<dyn Engine> {
+        Box::new(CpuEngine::new(threads))
     }
 
     fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>> {

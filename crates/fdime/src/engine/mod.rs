@@ -12,7 +12,7 @@ use crate::critic::{CriticPlan, Inputs, PairScorer};
 use crate::error::{Error, Result, invalid};
 use crate::message::Parameter;
 use crate::nn::Activation;
-use crate::parallel::Tick;
+use crate::parallel::{Tick, run_jobs};
 use crate::train::{BatchSource, Observers, Outcome, RunPlan, Staircase, Trace, Training};
 use std::{fmt, str::FromStr};
 
@@ -42,11 +42,23 @@ pub struct Scoring<'a> {
 
 /// An executor of trainings. It gets all of them together, so that it can run many at a time.
 pub trait Engine: Sync {
+    /// Returns the device of this engine.
+    fn device(&self) -> Device;
+
     /// Returns the device that would execute a task. Results repeat to the bit on the same device.
-    fn device(&self, task: &Task) -> Device;
+    fn device_for(&self, task: &Task) -> Device;
 
     /// Returns the number of CPU threads for work around the trainings.
     fn threads(&self) -> usize;
+
+    /// Returns an engine on the same device with this number of CPU threads.
+    fn with_threads(&self, threads: usize) -> Box<dyn Engine>;
+
+    /// Returns the number of estimates on this many rows that keep the device busy when they run at
+    /// the same time.
+    fn concurrent_estimates(&self, _rows: usize) -> usize {
+        self.threads()
+    }
 
     /// Executes trainings and returns their outcomes in order. `observers` returns the observer of
     /// the task with that index.
@@ -62,7 +74,7 @@ pub trait Engine: Sync {
     /// Returns the device that would execute a plan.
     fn device_of(&self, plan: &RunPlan) -> Result<Device> {
         let staircase = plan.staircase()?;
-        Ok(self.device(&plan.task(&staircase)))
+        Ok(self.device_for(&plan.task(&staircase)))
     }
 
     /// Executes plans and returns their traces in order. See [`execute`](Engine::execute).
@@ -81,6 +93,19 @@ pub trait Engine: Sync {
         };
         plans.iter().zip(&checked).map(trace).collect()
     }
+}
+
+/// Runs many estimates on tables of this many rows, several at a time, and returns their results in
+/// order. `estimate` gets its index and its share of the engine.
+pub fn run_estimates<T: Send>(
+    engine: &dyn Engine,
+    rows: usize,
+    count: usize,
+    estimate: impl Fn(usize, &dyn Engine) -> T + Sync,
+) -> Vec<T> {
+    run_jobs(engine.concurrent_estimates(rows), count, |index, threads| {
+        estimate(index, &*engine.with_threads(threads))
+    })
 }
 
 impl RunPlan {
@@ -157,7 +182,8 @@ impl DeviceChoice {
         }
         let cuda = || {
             let precision = precision.unwrap_or(Precision::Tf32);
-            let engine = CudaEngine::new(precision, cpu, notice.clone())?;
+            let continues_on_cpu = self == DeviceChoice::Auto;
+            let engine = CudaEngine::new(precision, cpu, continues_on_cpu, notice.clone())?;
             engine.prepare(activation).map(|()| engine)
         };
         Ok(match self {

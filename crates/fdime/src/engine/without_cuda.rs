@@ -15,6 +15,7 @@ impl CudaEngine {
     pub fn new(
         _precision: Precision,
         _fallback: CpuEngine,
+        _continues_on_cpu: bool,
         _notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
         Err(absent())
@@ -27,11 +28,19 @@ impl CudaEngine {
 }
 
 impl Engine for CudaEngine {
-    fn device(&self, _task: &Task) -> Device {
+    fn device(&self) -> Device {
+        match *self {}
+    }
+
+    fn device_for(&self, _task: &Task) -> Device {
         match *self {}
     }
 
     fn threads(&self) -> usize {
+        match *self {}
+    }
+
+    fn with_threads(&self, _threads: usize) -> Box<dyn Engine> {
         match *self {}
     }
 

@@ -625,8 +625,7 @@ impl Work<'_> {
                 let member = Member { recipe, map, parameters, weight };
                 let tick = || check(self.progress);
                 let inputs = member.map.apply_checked(x, y, &used, &tick)?;
-                let own =
-                    member.log_ratios(self.estimator, &inputs, &pairs, self.engine, &tick)?;
+                let own = member.log_ratios(self.estimator, &inputs, &pairs, self.engine, &tick)?;
                 let pairs = &null_pairs[..marginal];
                 figures.mi_nats = Some(self.member_mi(&own, fold.test.len(), train.len(), pairs));
                 for (sum, own) in sums.ratios.iter_mut().zip(own) {

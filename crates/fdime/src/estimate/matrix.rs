@@ -41,7 +41,7 @@ pub struct PairEstimate {
 impl PairEstimate {
     /// Estimates a pair of named groups of columns. A problem with the pair is part of the result,
     /// because it must not end the estimates of other pairs; it names parameters in the words of
-    /// `wording`. The only error is an interruption.
+    /// `wording`. The only errors are an interruption and those of the device.
     #[expect(clippy::too_many_arguments, reason = "two groups, the settings and the engine")]
     pub fn new(
         frame: &Frame,
@@ -91,7 +91,7 @@ impl PairEstimate {
                 pair.p_value = result.independence.map(|test| test.p_value);
                 pair.reliability = Some(result.verdict.reliability.to_string());
             }
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error @ (Error::Interrupted | Error::Device { .. })) => return Err(error),
             Err(error) => pair.problem = Some(error.render(wording)),
         }
         Ok(pair)

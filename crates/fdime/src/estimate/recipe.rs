@@ -63,6 +63,9 @@ pub enum ReferenceKind {
 }
 
 impl CriticRecipe {
+    /// The activation of all recipes.
+    pub const ACTIVATION: Activation = Activation::Elu;
+
     /// Returns the recipe that the others are variations of.
     fn base() -> Self {
         CriticRecipe {
@@ -71,7 +74,7 @@ impl CriticRecipe {
             reference: ReferenceKind::GaussianCopula,
             critic: CriticKind::Deranged,
             hidden: vec![128, 128, 128],
-            activation: Activation::Elu,
+            activation: CriticRecipe::ACTIVATION,
             dropout: 0.1,
             decay: 0.05,
             learning_rate: 8e-3,

@@ -242,7 +242,10 @@ impl SavedModel {
             columns.iter().map(column).collect()
         };
         let (x, y) = (arbitrary(model.x()), arbitrary(model.y()));
-        match without_panic(|| model.log_ratios(&x, &y, &CpuEngine::new(1))).map_err(damaged)??.first() {
+        match without_panic(|| model.log_ratios(&x, &y, &CpuEngine::new(1)))
+            .map_err(damaged)??
+            .first()
+        {
             Some(ratio) if ratio.is_finite() => Ok(model),
             _ => Err(damaged("its log ratios are not finite".into())),
         }

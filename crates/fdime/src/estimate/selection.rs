@@ -13,10 +13,10 @@ use super::regression::predict;
 use super::screening::Coarse;
 use super::{check_columns, estimate};
 use crate::data::{Column, Values};
-use crate::engine::CpuEngine;
+use crate::engine::{Engine, run_estimates};
 use crate::error::{Error, Result, invalid, quote};
 use crate::message::Parameter;
-use crate::parallel::{run_jobs, thread_count};
+use crate::parallel::run_jobs;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::{fmt, str::FromStr};
@@ -185,10 +185,11 @@ pub struct Selection {
 }
 
 /// Chooses the columns of x that are most informative about y. All columns have equal lengths and no missing
-/// values. Jobs run on `threads` threads, 0 meaning one for each core.
+/// values.
 ///
 /// ```
 /// use fdime::data::{Column, Values};
+/// use fdime::CpuEngine;
 /// use fdime::estimate::{
 ///     Criterion, Effort, EstimatePlan, Method, NoProgress, SelectionPlan, select_features,
 /// };
@@ -210,7 +211,7 @@ pub struct Selection {
 ///     criterion: Criterion::Forward,
 ///     estimate: EstimatePlan::new(Method::GaussianCopula, Effort::Quick),
 /// };
-/// let selection = select_features(&x, &y, &plan, 0, &NoProgress)?;
+/// let selection = select_features(&x, &y, &plan, &CpuEngine::new(0), &NoProgress)?;
 /// let names: Vec<&str> = selection.features.iter().map(|f| f.feature.as_str()).collect();
 /// assert_eq!(names, ["a", "b"]);
 /// # Ok::<(), fdime::Error>(())
@@ -222,7 +223,7 @@ pub fn select_features(
     x: &[Column],
     y: &Column,
     plan: &SelectionPlan,
-    threads: usize,
+    engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<Selection> {
     check_columns(x, std::slice::from_ref(y))?;
@@ -236,7 +237,7 @@ pub fn select_features(
         x,
         y,
         plan,
-        threads: thread_count(threads),
+        engine,
         progress,
         coarse: x.iter().map(Coarse::new).collect(),
         coarse_y: Coarse::new(y),
@@ -305,7 +306,7 @@ struct Search<'a> {
     x: &'a [Column],
     y: &'a Column,
     plan: &'a SelectionPlan,
-    threads: usize,
+    engine: &'a dyn Engine,
     progress: &'a dyn Progress,
     coarse: Vec<Coarse>,
     coarse_y: Coarse,
@@ -542,7 +543,7 @@ impl Search<'_> {
         };
         let columns: Vec<&Column> =
             candidates.iter().map(|feature| &self.x[*feature]).chain([self.y]).collect();
-        let rests = run_jobs(self.threads, columns.len(), |index, _| rest(columns[index]));
+        let rests = run_jobs(self.engine.threads(), columns.len(), |index, _| rest(columns[index]));
         let mut rests = rests.into_iter().collect::<Result<Vec<Coarse>>>()?;
         let target = rests.pop().unwrap_or_else(|| Coarse::new(self.y));
         Ok((target, rests))
@@ -561,8 +562,8 @@ impl Search<'_> {
         // How many estimates a step needs is not known, so each batch is half of what is left of it.
         let share = self.units_left / 2 / open.len().max(1) as u64;
         self.units_left -= share * open.len() as u64;
-        let found = run_jobs(self.threads, open.len(), |index, threads| {
-            let figures = self.figures(&open[index], &plan, threads)?;
+        let found = run_estimates(self.engine, self.y.len(), open.len(), |index, engine| {
+            let figures = self.figures(&open[index], &plan, engine)?;
             advance(self.progress, share)?;
             Ok::<Figures, Error>(figures)
         });
@@ -572,16 +573,16 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn figures(&self, term: &Term, plan: &EstimatePlan, threads: usize) -> Result<Figures> {
+    fn figures(&self, term: &Term, plan: &EstimatePlan, engine: &dyn Engine) -> Result<Figures> {
         let columns = |places: &[usize]| -> Vec<Column> {
             places.iter().map(|place| self.x[*place].clone()).collect()
         };
         let y = [term.y.map_or(self.y, |place| &self.x[place]).clone()];
         let (x, given) = (columns(&term.x), columns(&term.given));
-        let (engine, progress) = (CpuEngine::new(threads), OnlyChecks(self.progress));
+        let progress = OnlyChecks(self.progress);
         let found = match given.is_empty() {
-            true => estimate(&x, &y, plan, &engine, &progress)?,
-            false => estimate_given(&x, &y, &given, plan, &engine, &progress)?,
+            true => estimate(&x, &y, plan, engine, &progress)?,
+            false => estimate_given(&x, &y, &given, plan, engine, &progress)?,
         };
         Ok(Figures {
             mi: found.mi.0,
@@ -615,6 +616,7 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::CpuEngine;
     use crate::estimate::{Effort, NoProgress};
     use crate::random::{Purpose, stream};
     use rand::RngExt;
@@ -682,7 +684,7 @@ mod tests {
         let (x, y) = sums();
         for criterion in Criterion::ALL {
             let plan = plan(5, criterion, Method::GaussianCopula);
-            let found = select_features(&x, &y, &plan, 1, &NoProgress).unwrap();
+            let found = select_features(&x, &y, &plan, &CpuEngine::new(1), &NoProgress).unwrap();
             assert_eq!(names(&found), ["a", "b"], "{criterion}");
             assert!(matches!(found.end, SelectionEnd::NothingLeft { .. }), "{criterion}");
             // 1.89 / 0.89 and 0.89 / 0.25 are ratios of the variances of y before and after.
@@ -702,7 +704,9 @@ mod tests {
     fn threads_change_nothing() {
         let (x, y) = sums();
         let plan = plan(1, Criterion::Forward, Method::GaussianCopula);
-        let run = |threads| select_features(&x, &y, &plan, threads, &NoProgress).unwrap();
+        let run = |threads| {
+            select_features(&x, &y, &plan, &CpuEngine::new(threads), &NoProgress).unwrap()
+        };
         assert_eq!(run(1), run(2));
     }
 
@@ -711,7 +715,7 @@ mod tests {
         let (x, y) = exclusive_or();
         let run = |criterion, k| {
             let plan = plan(k, criterion, Method::Auto);
-            select_features(&x, &y, &plan, 1, &NoProgress).unwrap()
+            select_features(&x, &y, &plan, &CpuEngine::new(1), &NoProgress).unwrap()
         };
         let found = run(Criterion::Forward, 2);
         assert_eq!((names(&found), &found.end), (vec!["a", "b"], &SelectionEnd::Complete));
@@ -745,7 +749,7 @@ mod tests {
                 x: &x,
                 y: &y,
                 plan: &plan(2, criterion, Method::Auto),
-                threads: 1,
+                engine: &CpuEngine::new(1),
                 progress: &NoProgress,
                 coarse: Vec::new(),
                 coarse_y: Coarse::new(&y),

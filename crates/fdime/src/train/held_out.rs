@@ -16,7 +16,7 @@ const BLOCK: usize = 64;
 pub(crate) const SEPARABLE_BLOCK: usize = 256;
 
 /// Pairs of held-out rows, whose positions are counted from the first of them.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HeldOutPairs {
     /// The joint pairs, then those of every row with the row `rows * k / (shifts + 1)` later, for
     /// k = 1 to `shifts`.
@@ -119,7 +119,8 @@ mod tests {
                 assert_eq!(all.len(), pairs.count());
                 assert!(all.iter().all(|&(i, j)| (i.max(j) as usize) < rows));
                 let joint = all.iter().filter(|(i, j)| i == j).count();
-                let is_left_out = matches!(pairs, HeldOutPairs::Blocks { size, .. } if rows % size == 1);
+                let is_left_out =
+                    matches!(pairs, HeldOutPairs::Blocks { size, .. } if rows % size == 1);
                 assert_eq!(joint, rows - usize::from(is_left_out), "{pairs:?}");
             }
         }

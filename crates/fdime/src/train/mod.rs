@@ -4,7 +4,7 @@
 //! [`Trainer`] has the only training loop; an [`Observer`] follows it. A [`RunPlan`] is a training
 //! on the fresh samples of a scenario.
 
-pub(crate) mod held_out;
+mod held_out;
 mod learner;
 mod observer;
 mod outcome;
@@ -16,6 +16,7 @@ mod trace;
 mod trainer;
 mod training;
 
+pub(crate) use held_out::{HeldOutPairs, SEPARABLE_BLOCK};
 pub use learner::{AnyEstimator, CriticLearner, LearnerPlan, NjeePlan};
 pub use observer::{Observer, Observers, silent};
 pub(crate) use outcome::Recorder;

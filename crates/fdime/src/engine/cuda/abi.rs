@@ -349,6 +349,9 @@ shared! {
     struct TableSpec {
         train: u32,
         held_out: u32,
+        listed: u32,
+        padding: u32,
+        first_listed: u64,
     }
 
     struct TableTask {
@@ -364,7 +367,6 @@ shared! {
         specs: u64,
         base: u64,
         listed: u64,
-        listed_stride: u64,
         step: u32,
         rows: i32,
         first: i32,

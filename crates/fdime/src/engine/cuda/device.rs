@@ -95,14 +95,14 @@ impl Device {
         })
     }
 
-    /// Returns the number of bytes that can be allocated.
-    pub(super) fn free_memory(&self) -> Result<u64> {
+    /// Returns the number of bytes that can be allocated, and of all memory.
+    pub(super) fn memory(&self) -> Result<(u64, u64)> {
         // Memory is freed in the order of the stream, so wait for pending work first.
         guarded(|| {
             self.stream.synchronize()?;
             self.context.mem_get_info()
         })
-        .map(|(free, _)| free as u64)
+        .map(|(free, total)| (free as u64, total as u64))
     }
 }
 

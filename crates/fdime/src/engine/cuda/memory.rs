@@ -57,6 +57,11 @@ impl Buffer {
     pub(super) fn run(self, run: usize) -> DeviceSlice<f32> {
         DeviceSlice::new(self.data + 4 * self.stride * run as u64, self.stride as usize)
     }
+
+    /// Returns the arrays of the first `runs` runs, which lie one after the other.
+    pub(super) fn all(self, runs: usize) -> DeviceSlice<f32> {
+        DeviceSlice::new(self.data, self.stride as usize * runs)
+    }
 }
 
 /// Hands out device memory from `next` on, in multiples of 256 bytes. An arena that starts at 0

@@ -10,11 +10,14 @@
 
 mod abi;
 mod device;
+mod jobs;
 mod kernels;
+mod launcher;
 mod memory;
 mod network;
 mod plan;
 mod program;
+mod queue;
 mod session;
 mod table;
 
@@ -22,7 +25,7 @@ pub use super::gpu::{DeviceInfo, Precision};
 pub use device::cuda_devices;
 pub use kernels::compile_kernels;
 
-use super::{CpuEngine, Device as EngineDevice, Engine, Task};
+use super::{CpuEngine, Device as EngineDevice, Engine, Scoring, Task};
 use crate::critic::Batch;
 use crate::data::without_panic;
 use crate::error::{Error, Result, invalid};
@@ -30,12 +33,18 @@ use crate::message::{Message, Parameter};
 use crate::nats::Nats;
 use crate::nn::Activation;
 use crate::pairing::Pairing;
-use crate::train::{Observers, Outcome, Recorder, RunPlan};
-use device::Device;
+use crate::parallel::{Tick, run_jobs};
+use crate::train::{Checkpoint, Observers, Outcome, Recorder, RunPlan};
+use jobs::{Event, Reply, ScoringJob, TrainingJob};
+use launcher::{Launcher, captured_steps, runs_that_fit};
 use plan::{GpuPlan, RunSpec, initial_parameters};
-use program::{Needs, Program, Shape, Tiling};
-use session::{Replay, Session};
-use std::sync::Mutex;
+use program::{Needs, Program, Shape};
+use queue::Queue;
+use session::Replay;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn device_error(reason: impl Into<Message>) -> Error {
     Error::Device { reason: reason.into() }
@@ -52,27 +61,38 @@ pub fn is_present() -> bool {
 }
 
 /// Executes trainings on the first GPU.
+#[derive(Clone)]
 pub struct CudaEngine {
-    device: Device,
-    precision: Precision,
+    gpu: Arc<Gpu>,
     fallback: CpuEngine,
-    notice: Box<dyn Fn(&str) + Send + Sync>,
-    /// All calls share one stream, so they take turns.
-    busy: Mutex<()>,
 }
 
-/// The largest number of runs in a program, which bounds its grids of thread blocks.
-const MAX_RUNS: usize = 4096;
+/// What all clones of an engine share.
+struct Gpu {
+    /// For trainings on samples that the GPU draws itself.
+    launcher: Launcher,
+    /// All these trainings share one stream, so they take turns.
+    busy: Mutex<()>,
+    /// For work on tables.
+    queue: Queue,
+    /// Whether the CPU does what the GPU fails to do.
+    continues_on_cpu: bool,
+    /// What was already reported.
+    reported: Mutex<Vec<String>>,
+}
+
 /// The approximate duration of a captured graph: the host reads the trace this often.
 const SECONDS_CAPTURED: f64 = 0.1;
-const MAX_STEPS_CAPTURED: usize = 200;
 /// The shortest times of a multiply-add and of a step, to estimate that duration.
 const SECONDS_PER_MULTIPLY_ADD: f64 = 1e-14;
 const SECONDS_PER_STEP: f64 = 3e-5;
-/// The largest amount of memory for partners that are drawn in advance.
-const MAX_PARTNER_BYTES: usize = 1 << 28;
-/// Memory left free for the driver and other programs.
-const SPARE_BYTES: u64 = 1 << 28;
+/// The time between two checks of whether a computation is still wanted.
+const TICK: Duration = Duration::from_millis(50);
+/// The number of estimates whose trainings together keep the GPU busy. Each is a thread of the host,
+/// whose memory grows with the rows of its table.
+const MAX_CONCURRENT_ESTIMATES: usize = 512;
+const MIN_CONCURRENT_ESTIMATES: usize = 8;
+const CONCURRENT_ROWS: usize = 2_000_000;
 
 /// The results of a step on a given batch.
 #[derive(Clone, Debug)]
@@ -93,8 +113,10 @@ type IndexedOutcome = (usize, Result<Outcome>);
 /// Tasks sorted by where they run.
 #[derive(Default)]
 struct Sorted<'a> {
-    /// Plans for the GPU, grouped by shape.
+    /// Plans on samples that the GPU draws itself, grouped by shape.
     groups: Vec<(Shape, Vec<IndexedPlan<'a>>)>,
+    /// Plans on the rows of tables.
+    tables: Vec<IndexedPlan<'a>>,
     /// Indices of the tasks for the CPU.
     on_cpu: Vec<usize>,
     invalid: Vec<(usize, Error)>,
@@ -102,20 +124,38 @@ struct Sorted<'a> {
 
 impl CudaEngine {
     /// Creates an engine on the first GPU. Plans that it does not support run on `fallback`;
-    /// `notice` receives the reason, once for every kind of plan, and announces what takes long.
+    /// `notice` receives the reason, once for every kind of plan, and announces what takes long. If
+    /// `continues_on_cpu`, work that fails on the GPU is also done there.
     pub fn new(
         precision: Precision,
         fallback: CpuEngine,
+        continues_on_cpu: bool,
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let (device, notice) = (Device::open()?, Box::new(notice));
-        Ok(CudaEngine { device, precision, fallback, notice, busy: Mutex::new(()) })
+        let launcher = Launcher::new(precision, Arc::new(notice))?;
+        let gpu = Gpu {
+            queue: Queue::new(&launcher)?,
+            launcher,
+            busy: Mutex::default(),
+            continues_on_cpu,
+            reported: Mutex::default(),
+        };
+        Ok(CudaEngine { gpu: Arc::new(gpu), fallback })
     }
 
     /// Compiles the kernels for an activation unless they are cached. Returns an error if that is
     /// not possible, before any plan is executed.
     pub fn prepare(&self, activation: Activation) -> Result<()> {
-        kernels::load(&self.device, self.precision, activation, &*self.notice).map(drop)
+        self.gpu.launcher.kernels(activation).map(drop)
+    }
+
+    /// Passes a text to the user once.
+    fn report(&self, text: String) {
+        let mut reported = self.gpu.reported.lock().unwrap_or_else(|error| error.into_inner());
+        if !reported.contains(&text) {
+            (self.gpu.launcher.notice)(&text);
+            reported.push(text);
+        }
     }
 
     /// Executes one step on a batch of the plan's sizes, from the plan's initial parameters. Tests
@@ -125,12 +165,13 @@ impl CudaEngine {
         plan.check()?;
         let staircase = plan.staircase()?;
         let plan = &GpuPlan::new(&plan.task(&staircase)).map_err(device_error)?;
-        let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
+        let _busy = self.gpu.busy.lock().unwrap_or_else(|error| error.into_inner());
         let shape = Shape::from_plan(plan)?;
         check_batch(&shape, plan.dims(), batch)?;
-        let mut session = self.session(&shape, Needs::from_plans(&[plan]), 1, 1)?;
-        let parameters = initial_parameters(plan)?;
-        session.load_runs(&[RunSpec::from_plan(plan)?], &[parameters])?;
+        let needs = Needs::of([&plan.learner().estimator]);
+        let session = self.gpu.launcher.session(&shape, needs, 1, 1)?;
+        let (spec, parameters) = (RunSpec::from_plan(plan)?, initial_parameters(plan)?);
+        session.load_runs(&[&spec], &[&parameters])?;
         session.load_batch(batch)?;
         session.train()?;
         let trace = session.trace()?;
@@ -141,37 +182,14 @@ impl CudaEngine {
         })
     }
 
-    fn session(
-        &self,
-        shape: &Shape,
-        needs: Needs,
-        runs: usize,
-        steps: usize,
-    ) -> Result<Session<'_>> {
-        let tiling = self.tiling(runs, steps);
-        let activation = shape.critic.activation;
-        let module = kernels::load(&self.device, self.precision, activation, &*self.notice)?;
-        let size = Program::new(shape, needs, tiling, 0).end;
-        Session::new(&self.device, module, size, |start| Program::new(shape, needs, tiling, start))
-    }
-
-    fn tiling(&self, runs: usize, steps: usize) -> Tiling {
-        let multiprocessors = self.device.multiprocessors as usize;
-        let shared_limit = self.device.shared_limit as usize;
-        let wgmma = kernels::uses_wgmma(self.precision, self.device.architecture);
-        Tiling { precision: self.precision, runs, multiprocessors, shared_limit, steps, wgmma }
-    }
-
     /// Returns the number of steps to capture for `runs` runs, and the bytes of memory that the
     /// program then needs.
     fn plan_program(&self, shape: &Shape, needs: Needs, runs: usize) -> (usize, u64) {
-        let single_step = Program::new(shape, needs, self.tiling(runs, 1), 0);
+        let launcher = &self.gpu.launcher;
+        let single_step = Program::new(shape, needs, launcher.tiling(runs, 1), 0);
         let seconds = SECONDS_PER_STEP + SECONDS_PER_MULTIPLY_ADD * single_step.multiply_adds();
-        let wanted = (SECONDS_CAPTURED / seconds) as usize;
-        let partners = MAX_PARTNER_BYTES / (8 * shape.n * runs);
-        let max_steps = MAX_STEPS_CAPTURED.min(shape.levels * shape.per_level);
-        let steps = wanted.min(partners).clamp(1, max_steps.max(1));
-        (steps, Program::new(shape, needs, self.tiling(runs, steps), 0).end)
+        let steps = captured_steps(shape, runs, (SECONDS_CAPTURED / seconds) as usize);
+        (steps, launcher.bytes(shape, needs, runs, steps))
     }
 
     /// Executes plans of one shape, as many together as fit into memory.
@@ -181,7 +199,7 @@ impl CudaEngine {
         plans: &[IndexedPlan],
         observers: &Observers<'_>,
     ) -> Vec<IndexedOutcome> {
-        let needs = Needs::from_plans(&plans.iter().map(|(_, plan)| plan).collect::<Vec<_>>());
+        let needs = Needs::of(plans.iter().map(|(_, plan)| &plan.learner().estimator));
         let max_runs = match self.max_runs(shape, needs, plans.len()) {
             Ok(max_runs) => max_runs,
             Err(error) => return failed(plans, &error),
@@ -201,27 +219,23 @@ impl CudaEngine {
 
     /// Returns the number of runs, at most `wanted`, that fit into the free memory.
     fn max_runs(&self, shape: &Shape, needs: Needs, wanted: usize) -> Result<usize> {
-        let free = self.device.free_memory()?.saturating_sub(SPARE_BYTES);
-        let single_run = self.plan_program(shape, needs, 1).1;
-        if single_run > free {
-            return Err(invalid(
+        let bytes = |runs: usize| self.plan_program(shape, needs, runs).1;
+        let (free, _guard) = self.gpu.launcher.free_memory()?;
+        runs_that_fit(wanted, free, bytes).ok_or_else(|| {
+            let single_run = bytes(1);
+            invalid(
                 Parameter::Batch,
                 shape.n,
                 Message::from(format!(
                     "with this critic it takes {:.1} GB of {}'s memory, and {:.1} GB are free; \
                      use a smaller batch, critic deranged, or ",
                     single_run as f64 / 1e9,
-                    self.device.name,
+                    self.gpu.launcher.device.name,
                     free as f64 / 1e9
                 ))
                 .setting(Parameter::Device, "cpu"),
-            ));
-        }
-        let mut runs = wanted.min(MAX_RUNS);
-        while runs > 1 && self.plan_program(shape, needs, runs).1 > free {
-            runs = runs.div_ceil(2);
-        }
-        Ok(runs)
+            )
+        })
     }
 
     /// Executes plans of one shape together.
@@ -234,22 +248,23 @@ impl CudaEngine {
     ) -> Result<Vec<Outcome>> {
         let runs = plans.len();
         let (steps, _) = self.plan_program(shape, needs, runs);
-        let mut session = self.session(shape, needs, runs, steps)?;
+        let session = self.gpu.launcher.session(shape, needs, runs, steps)?;
         let specs = plans.iter().map(|(_, plan)| RunSpec::from_plan(plan));
         let parameters = plans.iter().map(|(_, plan)| initial_parameters(plan));
         let (specs, parameters) =
             (specs.collect::<Result<Vec<_>>>()?, parameters.collect::<Result<Vec<_>>>()?);
-        session.load_runs(&specs, &parameters)?;
+        let parameters: Vec<&[f32]> = parameters.iter().map(Vec::as_slice).collect();
+        session.load_runs(&specs.iter().collect::<Vec<_>>(), &parameters)?;
         let total = shape.levels * shape.per_level;
         let mut recorders: Vec<Recorder> =
             plans.iter().map(|(index, _)| Recorder::new(total, observers(*index))).collect();
-        let graph = session.capture()?;
-        let mut replay = Replay::new(&session, graph)?;
+        let graph = session.capture(steps)?;
+        let mut replay = Replay::new(&session)?;
         let replays = total.div_ceil(steps);
-        replay.start()?;
+        replay.start(&graph)?;
         for number in 0..replays {
             if number + 1 < replays {
-                replay.start()?;
+                replay.start(&graph)?;
             }
             let trace = replay.finish(number)?;
             // The last replay may go beyond the end.
@@ -268,23 +283,27 @@ impl CudaEngine {
     /// Sorts the tasks by where they run, and reports why some run on the CPU.
     fn sort<'a>(&self, tasks: &[Task<'a>]) -> Sorted<'a> {
         let mut sorted = Sorted::default();
-        let mut reported: Vec<String> = Vec::new();
         for (index, task) in tasks.iter().enumerate() {
             if let Err(error) = task.training.check() {
                 sorted.invalid.push((index, error));
+                continue;
+            }
+            if task.steps == 0 {
+                sorted.on_cpu.push(index);
                 continue;
             }
             let plan = match GpuPlan::new(task) {
                 Ok(plan) => plan,
                 Err(reason) => {
                     sorted.on_cpu.push(index);
-                    if !reported.contains(&reason) {
-                        (self.notice)(&format!("{reason}: running on the CPU"));
-                        reported.push(reason);
-                    }
+                    self.report(format!("{reason}: running on the CPU"));
                     continue;
                 }
             };
+            if plan.table().is_some() {
+                sorted.tables.push((index, plan));
+                continue;
+            }
             match Shape::from_plan(&plan) {
                 Err(error) => sorted.invalid.push((index, error)),
                 Ok(shape) => match sorted.groups.iter_mut().find(|(known, _)| *known == shape) {
@@ -294,6 +313,109 @@ impl CudaEngine {
             }
         }
         sorted
+    }
+
+    /// Executes trainings on tables, together with those of other threads.
+    fn execute_tables(
+        &self,
+        plans: &[IndexedPlan],
+        tasks: &[Task],
+        observers: &Observers<'_>,
+    ) -> Vec<IndexedOutcome> {
+        let (sender, events) = mpsc::channel();
+        let mut recorders: Vec<Option<Recorder>> = plans
+            .iter()
+            .map(|(index, _)| Some(Recorder::new(tasks[*index].steps, observers(*index))))
+            .collect();
+        let is_stopped = |recorder: &Option<Recorder>| {
+            Arc::new(AtomicBool::new(recorder.as_ref().is_some_and(Recorder::is_over)))
+        };
+        let stops: Vec<Arc<AtomicBool>> = recorders.iter().map(is_stopped).collect();
+        let jobs = run_jobs(self.threads(), plans.len(), |place, _| {
+            let is_stopped = Arc::clone(&stops[place]);
+            let reply = Reply { index: place, sender: sender.clone(), is_stopped };
+            TrainingJob::new(&plans[place].1, reply)
+        });
+        drop(sender);
+        let mut failures: Vec<Option<Error>> = vec![None; plans.len()];
+        let mut prepared = Vec::new();
+        for (place, job) in jobs.into_iter().enumerate() {
+            match job {
+                Ok(job) => prepared.push(job),
+                Err(error) => failures[place] = Some(error),
+            }
+        }
+        self.gpu.queue.train(prepared);
+        let mut checkpoints: Vec<Option<Checkpoint>> = vec![None; plans.len()];
+        // The channel closes when all trainings have ended.
+        for (place, event) in events {
+            let Some(recorder) = &mut recorders[place] else { continue };
+            match event {
+                Event::Steps(steps) => {
+                    steps.into_iter().for_each(|(value, mi)| recorder.record_step(value, mi));
+                    if recorder.is_over() {
+                        stops[place].store(true, Ordering::Relaxed);
+                    }
+                }
+                Event::Finished(Err(error)) => failures[place] = Some(error),
+                Event::Finished(Ok((points, best))) => {
+                    points.iter().for_each(|point| recorder.record_check(point));
+                    checkpoints[place] = best;
+                }
+            }
+        }
+        let results = recorders.into_iter().zip(failures.into_iter().zip(checkpoints));
+        let outcomes = results.map(|(recorder, (failure, best))| match (failure, recorder) {
+            (None, Some(recorder)) if recorder.is_over() => Ok(recorder.finish(best)),
+            (failure, _) => Err(failure.unwrap_or_else(|| device_error("its thread has ended"))),
+        });
+        plans.iter().map(|(index, _)| *index).zip(outcomes).collect()
+    }
+
+    /// Executes tasks on the CPU instead of the GPU, which has failed, if that is wanted.
+    fn or_on_cpu(
+        &self,
+        tasks: &[Task],
+        finished: Vec<IndexedOutcome>,
+        observers: &Observers<'_>,
+    ) -> Vec<IndexedOutcome> {
+        let has_failed = |result: &Result<Outcome>| {
+            self.gpu.continues_on_cpu && !matches!(result, Ok(_) | Err(Error::Interrupted))
+        };
+        let (failed, mut done): (Vec<_>, Vec<_>) =
+            finished.into_iter().partition(|(_, result)| has_failed(result));
+        if let Some((_, Err(error))) = failed.first() {
+            self.report(format!("{error}; continuing on the CPU"));
+        }
+        let indices: Vec<usize> = failed.into_iter().map(|(index, _)| index).collect();
+        done.extend(self.on_cpu(tasks, indices, observers));
+        done
+    }
+
+    fn on_cpu(
+        &self,
+        tasks: &[Task],
+        indices: Vec<usize>,
+        observers: &Observers<'_>,
+    ) -> Vec<IndexedOutcome> {
+        let chosen: Vec<Task> = indices.iter().map(|index| tasks[*index]).collect();
+        let outcomes = self.fallback.execute(&chosen, &|place| observers(indices[place]));
+        indices.iter().copied().zip(outcomes).collect()
+    }
+
+    /// Returns the scores of pairs of a table, computed together with those of other threads.
+    fn scores_of_table(&self, scoring: &Scoring, tick: Tick) -> Result<Vec<f32>> {
+        let (reply, scores) = mpsc::channel();
+        self.gpu.queue.score(ScoringJob::new(scoring, reply));
+        loop {
+            match scores.recv_timeout(TICK) {
+                Ok(scores) => return scores,
+                Err(RecvTimeoutError::Timeout) => tick()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(device_error("its thread has ended"));
+                }
+            }
+        }
     }
 }
 
@@ -319,32 +441,55 @@ fn failed(plans: &[IndexedPlan], error: &Error) -> Vec<IndexedOutcome> {
 }
 
 impl Engine for CudaEngine {
-    fn device(&self, task: &Task) -> EngineDevice {
-        match GpuPlan::new(task) {
-            Ok(_) => {
-                EngineDevice::Cuda { name: self.device.name.clone(), precision: self.precision }
-            }
-            Err(_) => self.fallback.device(task),
-        }
+    fn device(&self) -> EngineDevice {
+        let Launcher { device, precision, .. } = &self.gpu.launcher;
+        EngineDevice::Cuda { name: device.name.clone(), precision: *precision }
+    }
+
+    fn device_for(&self, task: &Task) -> EngineDevice {
+        GpuPlan::new(task).map_or_else(|_| self.fallback.device(), |_| self.device())
     }
 
     fn threads(&self) -> usize {
         self.fallback.threads()
     }
 
+    fn with_threads(&self, threads: usize) -> Box<dyn Engine> {
+        Box::new(CudaEngine { gpu: Arc::clone(&self.gpu), fallback: CpuEngine::new(threads) })
+    }
+
+    fn concurrent_estimates(&self, rows: usize) -> usize {
+        (CONCURRENT_ROWS / rows.max(1)).clamp(MIN_CONCURRENT_ESTIMATES, MAX_CONCURRENT_ESTIMATES)
+    }
+
     fn execute(&self, tasks: &[Task], observers: &Observers<'_>) -> Vec<Result<Outcome>> {
-        let _busy = self.busy.lock().unwrap_or_else(|error| error.into_inner());
-        let Sorted { groups, on_cpu, invalid } = self.sort(tasks);
-        let mut finished: Vec<IndexedOutcome> =
-            invalid.into_iter().map(|(index, error)| (index, Err(error))).collect();
-        for (shape, group) in &groups {
-            let outcomes = without_panic(|| self.execute_group(shape, group, observers));
-            finished.extend(outcomes.unwrap_or_else(|panic| failed(group, &device_error(panic))));
+        let Sorted { groups, tables, on_cpu, invalid } = self.sort(tasks);
+        let mut finished = Vec::new();
+        if !groups.is_empty() {
+            let _busy = self.gpu.busy.lock().unwrap_or_else(|error| error.into_inner());
+            for (shape, group) in &groups {
+                let outcomes = without_panic(|| self.execute_group(shape, group, observers));
+                finished
+                    .extend(outcomes.unwrap_or_else(|panic| failed(group, &device_error(panic))));
+            }
         }
-        let rest: Vec<Task> = on_cpu.iter().map(|index| tasks[*index]).collect();
-        let outcomes = self.fallback.execute(&rest, &|place| observers(on_cpu[place]));
-        finished.extend(on_cpu.iter().copied().zip(outcomes));
+        if !tables.is_empty() {
+            finished.extend(self.execute_tables(&tables, tasks, observers));
+        }
+        let mut finished = self.or_on_cpu(tasks, finished, observers);
+        finished.extend(self.on_cpu(tasks, on_cpu, observers));
+        finished.extend(invalid.into_iter().map(|(index, error)| (index, Err(error))));
         finished.sort_by_key(|(index, _)| *index);
         finished.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    fn scores(&self, scoring: &Scoring, tick: Tick) -> Result<Vec<f32>> {
+        match self.scores_of_table(scoring, tick) {
+            Err(error @ Error::Device { .. }) if self.gpu.continues_on_cpu => {
+                self.report(format!("{error}; continuing on the CPU"));
+                self.fallback.scores(scoring, tick)
+            }
+            result => result,
+        }
     }
 }

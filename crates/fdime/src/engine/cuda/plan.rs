@@ -1,7 +1,8 @@
 //! Trainings that the GPU can execute, and the data that it needs for them.
 
 use super::abi::{self, MAX_HIDDEN_LAYERS, MAX_MAPS};
-use super::program::{Needs, SampleShape, Shape};
+use super::program::{Needs, SampleShape, Shape, stores_pairs};
+use super::table::TableShape;
 use crate::chain::ColumnSelection;
 use crate::critic::{CriticKind, CriticPlan};
 use crate::divergence::Divergence;
@@ -12,7 +13,7 @@ use crate::nn::{AdamPlan, ConvNet};
 use crate::objective::{Cost, Estimator, Readout};
 use crate::pairing::Pairing;
 use crate::scenario::{DrawnImages, Generator, Level, Map, Scenario};
-use crate::train::{BatchSource, LearningRateSchedule, Staircase};
+use crate::train::{BatchSource, CriticLearner, LearningRateSchedule, Staircase, TableSource};
 
 /// The largest number of rows in a step: kernels index all pairs with 32 bits, and paired rows by
 /// the threads of a warp for each.
@@ -26,9 +27,7 @@ const MIN_DEGREES_OF_FREEDOM: f64 = 0.4;
 /// The training of a critic on samples that the GPU draws itself.
 pub(super) struct GpuPlan<'a> {
     samples: Samples<'a>,
-    estimator: Estimator,
-    critic: CriticPlan,
-    pairing: Pairing,
+    learner: CriticLearner,
     batch: usize,
     optimizer: AdamPlan,
     learning_rate_schedule: LearningRateSchedule,
@@ -38,6 +37,7 @@ pub(super) struct GpuPlan<'a> {
 enum Samples<'a> {
     Staircase(&'a Staircase),
     Images { drawn: DrawnImages<'a>, steps: usize },
+    Table { source: &'a dyn TableSource, dims: (usize, usize), steps: usize },
 }
 
 impl<'a> GpuPlan<'a> {
@@ -48,16 +48,19 @@ impl<'a> GpuPlan<'a> {
         let Some(learner) = training.learner.critic() else {
             return Err("njee trains classifiers".into());
         };
-        let samples = match (task.source.staircase(), task.source.images()) {
-            (Some(staircase), _) => Samples::Staircase(staircase),
-            (None, Some(drawn)) => Samples::Images { drawn, steps: task.steps },
-            (None, None) => return Err("the samples are not those of a scenario".into()),
+        let (source, steps) = (task.source, task.steps);
+        let samples = if let Some(staircase) = source.staircase() {
+            Samples::Staircase(staircase)
+        } else if let Some(drawn) = source.images() {
+            Samples::Images { drawn, steps }
+        } else if let Some(table) = source.table() {
+            Samples::Table { source: table, dims: source.dims(), steps }
+        } else {
+            return Err("the samples are neither those of a scenario nor rows of a table".into());
         };
         let plan = GpuPlan {
             samples,
-            estimator: learner.estimator.clone(),
-            critic: learner.critic.clone(),
-            pairing: learner.pairing,
+            learner: learner.clone(),
             batch: training.batch,
             optimizer: training.optimizer,
             learning_rate_schedule: training.learning_rate_schedule,
@@ -74,15 +77,32 @@ impl<'a> GpuPlan<'a> {
         match &self.samples {
             Samples::Staircase(staircase) => staircase.dims(),
             Samples::Images { drawn, .. } => (drawn.x.len(), drawn.y.len()),
+            Samples::Table { dims, .. } => *dims,
         }
+    }
+
+    /// Returns the table whose rows the samples are.
+    pub(super) fn table(&self) -> Option<&'a dyn TableSource> {
+        match self.samples {
+            Samples::Table { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// Returns the critic, its estimator and its pairing.
+    pub(super) fn learner(&self) -> &CriticLearner {
+        &self.learner
     }
 
     /// Returns the dimensions of the program that executes the plan. All terms of a chain have the
     /// same, so that they run together; columns that a term does not have are zeros. Not so for
-    /// images, because a network has as many channels as its images.
+    /// images, because a network has as many channels as its images, and for networks whose inputs
+    /// x and y share a matrix of weights.
     fn program_dims(&self) -> Result<(usize, usize)> {
+        let critic = &self.learner.critic;
+        let has_own_dims = critic.kind == CriticKind::Conv || stores_pairs(critic, false);
         match &self.samples {
-            Samples::Staircase(staircase) if self.critic.kind != CriticKind::Conv => {
+            Samples::Staircase(staircase) if !has_own_dims => {
                 let dims = staircase.sample_dims();
                 staircase.term().map_or(Ok(dims), |(term, _)| term.largest_dims(dims))
             }
@@ -107,10 +127,16 @@ impl Shape {
                 let (address, count) = (images.as_ptr() as usize, images.len() / pixels);
                 (SampleShape::Images { address, count, pixels: *pixels }, 1, *steps)
             }
+            Samples::Table { steps, .. } => {
+                let CriticLearner { estimator, critic, .. } = &plan.learner;
+                let blocks = critic.kind == CriticKind::Separable
+                    && *estimator.cost() == Cost::SymmetricInfoNce;
+                (SampleShape::Table(TableShape { blocks, ..TableShape::default() }), 1, *steps)
+            }
         };
         Ok(Shape {
-            critic: plan.critic.clone(),
-            pairing: plan.pairing,
+            critic: plan.learner.critic.clone(),
+            pairing: plan.learner.pairing,
             n: plan.batch,
             dims: plan.program_dims()?,
             samples,
@@ -122,18 +148,45 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Returns the shape of a program that only scores pairs of rows of tables.
+    pub(super) fn for_scores(critic: &CriticPlan, dims: (usize, usize)) -> Self {
+        // What only matters to trainings is the same for all.
+        let defaults = CriticPlan::new(critic.kind, &critic.hidden);
+        let critic = CriticPlan {
+            dropout: defaults.dropout,
+            initial_scale: defaults.initial_scale,
+            zero_output: defaults.zero_output,
+            ..critic.clone()
+        };
+        Shape {
+            pairing: critic.kind.default_pairing(),
+            critic,
+            n: 2,
+            dims,
+            samples: SampleShape::Table(TableShape::default()),
+            levels: 1,
+            per_level: 1,
+            optimizer: AdamPlan::default(),
+            learning_rate_schedule: LearningRateSchedule::Constant,
+        }
+    }
+}
+
 impl Needs {
-    /// Returns what any of the plans needs.
-    pub(super) fn from_plans(plans: &[&GpuPlan]) -> Self {
+    /// Returns what any of the estimators needs.
+    pub(super) fn of<'a>(estimators: impl IntoIterator<Item = &'a Estimator>) -> Self {
         let mut needs = Needs::default();
-        for plan in plans {
-            let (cost, readout) = (plan.estimator.cost(), plan.estimator.readout());
+        for estimator in estimators {
+            let (cost, readout) = (estimator.cost(), estimator.readout());
             needs.partition |= matches!(cost, Cost::MovingAverage | Cost::Clipped { .. })
                 || matches!(
                     readout,
                     Readout::Nwj | Readout::DonskerVaradhan | Readout::Clipped { .. }
                 );
-            needs.rows |= *cost == Cost::InfoNce || readout == Readout::InfoNce;
+            needs.rows |= matches!(cost, Cost::InfoNce | Cost::SymmetricInfoNce)
+                || readout == Readout::InfoNce;
+            needs.columns |= *cost == Cost::SymmetricInfoNce;
         }
         needs
     }
@@ -141,7 +194,7 @@ impl Needs {
 
 /// Returns the critic's initial parameters as one flat buffer.
 pub(super) fn initial_parameters(plan: &GpuPlan) -> Result<Vec<f32>> {
-    plan.critic.initial_parameters(plan.dims(), plan.seed)
+    plan.learner.critic.initial_parameters(plan.dims(), plan.seed)
 }
 
 /// Returns the reason why a plan cannot run on the GPU, or `None` if it can.
@@ -153,27 +206,29 @@ fn unsupported(plan: &GpuPlan) -> Option<String> {
 }
 
 fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
-    match plan.estimator.cost() {
+    let estimator = &plan.learner.estimator;
+    match estimator.cost() {
         Cost::FDivergence(divergence) if divergence_number(divergence).is_none() => {
-            Some(format!("{} has no kernel", plan.estimator.name()))
+            Some(format!("{} has no kernel", estimator.name()))
         }
-        Cost::SymmetricInfoNce => Some(format!("{} has no kernel", plan.estimator.name())),
         _ => None,
     }
 }
 
 fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
-    let critic = &plan.critic;
+    let critic = &plan.learner.critic;
     let layers = critic.hidden.len();
     let is_conv = critic.kind == CriticKind::Conv;
-    if is_conv && critic.parts > 1 {
+    if is_conv && plan.table().is_some() {
+        Some("critic conv does not score rows of tables".into())
+    } else if is_conv && critic.parts > 1 {
         Some("critic conv scores the parts of a pair one by one".into())
     } else if is_conv && critic.hidden.iter().rev().skip(1).any(|channels| channels % 4 != 0) {
         Some("a convolution's channels are not a multiple of 4".into())
-    } else if critic.dropout > 0.0 {
-        Some("the critic has dropout".into())
-    } else if layers < 2 && critic.kind != CriticKind::Separable {
-        Some(format!("critic {} has a single hidden layer", critic.kind))
+    } else if is_conv && critic.dropout > 0.0 {
+        Some("the convolutions have dropout".into())
+    } else if layers < 2 && is_conv {
+        Some("critic conv has a single hidden layer".into())
     } else if layers > MAX_HIDDEN_LAYERS {
         Some(format!("the critic has more than {MAX_HIDDEN_LAYERS} hidden layers"))
     } else {
@@ -182,7 +237,7 @@ fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
 }
 
 fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
-    let Samples::Staircase(Staircase { scenario: named, schedule, .. }) = plan.samples else {
+    let Samples::Staircase(Staircase { scenario: named, schedule, .. }) = &plan.samples else {
         return None;
     };
     let levels = schedule.levels.iter().filter_map(|level| named.at(*level).ok());
@@ -207,23 +262,23 @@ fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
 
 fn too_large(plan: &GpuPlan) -> Option<String> {
     let dims = plan.program_dims().ok()?;
-    let weights = match plan.critic.kind {
-        CriticKind::Conv => conv_net(&plan.critic, dims).parameter_count(),
+    let weights = match plan.learner.critic.kind {
+        CriticKind::Conv => conv_net(&plan.learner.critic, dims).parameter_count(),
         _ => {
-            let max_hidden = plan.critic.hidden.iter().copied().max()?;
-            max_hidden * max_hidden.max(plan.critic.embedding).max(dims.0).max(dims.1)
+            let max_hidden = plan.learner.critic.hidden.iter().copied().max()?;
+            max_hidden * max_hidden.max(plan.learner.critic.embedding).max(dims.0).max(dims.1)
         }
     };
     if weights as u64 > MAX_WEIGHTS {
         return Some("a layer may have more than 2^30 weights".into());
     }
     let n = plan.batch as u64;
-    let (rows, limit) = match plan.pairing {
+    let (rows, limit) = match plan.learner.pairing {
         Pairing::AllPairs => (n * n, MAX_PAIRS),
         _ => (2 * n, MAX_PAIRED_ROWS),
     };
-    let rows = match plan.critic.kind {
-        CriticKind::Conv => rows * conv_net(&plan.critic, dims).largest_image() as u64,
+    let rows = match plan.learner.critic.kind {
+        CriticKind::Conv => rows * conv_net(&plan.learner.critic, dims).largest_image() as u64,
         _ => rows,
     };
     (rows > limit).then(|| "a step has too many pairs for its kernels".into())
@@ -251,18 +306,37 @@ pub(super) struct RunSpec<'a> {
     pub(super) images: &'a [u8],
 }
 
+impl RunSpec<'static> {
+    /// Describes a run that only scores pairs.
+    pub(super) fn for_scores(dims: (usize, usize)) -> Self {
+        RunSpec::without_samples(dims, abi::ObjectiveSpec::default(), 0)
+    }
+
+    /// Describes the training of a plan on the rows of a table.
+    pub(super) fn for_table(plan: &GpuPlan) -> Self {
+        let objective = objective_spec(&plan.learner.estimator);
+        RunSpec::without_samples(plan.dims(), objective, plan.seed)
+    }
+
+    /// Describes a run whose samples are not drawn from a scenario or images.
+    fn without_samples(dims: (usize, usize), objective: abi::ObjectiveSpec, seed: u64) -> Self {
+        RunSpec {
+            scenario: abi::ScenarioSpec { seed, ..Default::default() },
+            objective,
+            levels: vec![[0.0; 4]],
+            dims,
+            columns: Vec::new(),
+            images: &[],
+        }
+    }
+}
+
 impl<'a> RunSpec<'a> {
     /// Describes a supported plan to the kernels.
     pub(super) fn from_plan(plan: &GpuPlan<'a>) -> Result<Self> {
-        let spec = RunSpec {
-            scenario: abi::ScenarioSpec { seed: plan.seed, ..Default::default() },
-            objective: objective_spec(plan),
-            levels: vec![[0.0; 4]],
-            dims: plan.dims(),
-            columns: Vec::new(),
-            images: &[],
-        };
+        let spec = RunSpec::for_table(plan);
         match &plan.samples {
+            Samples::Table { .. } => Ok(spec),
             Samples::Images { drawn, .. } => {
                 let pixel = |pixel: &Option<usize>| pixel.map_or(-1, |pixel| pixel as i32);
                 let columns = drawn.x.iter().chain(&drawn.y).map(pixel).collect();
@@ -333,8 +407,7 @@ fn map_number(map: Map) -> Option<i32> {
     })
 }
 
-fn objective_spec(plan: &GpuPlan) -> abi::ObjectiveSpec {
-    let estimator = &plan.estimator;
+fn objective_spec(estimator: &Estimator) -> abi::ObjectiveSpec {
     let mut spec = abi::ObjectiveSpec {
         link: match estimator.link() {
             Link::Identity => 0,
@@ -355,8 +428,8 @@ fn objective_spec(plan: &GpuPlan) -> abi::ObjectiveSpec {
         }
         Cost::MovingAverage => spec.cost = 1,
         Cost::Clipped { tau } => (spec.cost, spec.tau) = (2, *tau as f32),
-        // `unsupported_estimator` refuses the symmetric one.
-        Cost::InfoNce | Cost::SymmetricInfoNce => spec.cost = 3,
+        Cost::InfoNce => spec.cost = 3,
+        Cost::SymmetricInfoNce => spec.cost = 4,
     }
     match estimator.readout() {
         Readout::Plain => {}

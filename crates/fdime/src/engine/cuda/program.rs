@@ -44,18 +44,22 @@ impl Shape {
     /// Returns the width of the factors of the reference.
     pub(super) fn reference_width(&self) -> usize {
         match self.samples {
-            SampleShape::Table(table) => table.reference_width,
+            SampleShape::Table(table) => table.capacity.reference_width,
             _ => 0,
         }
     }
 
-    /// Returns whether the critic is a network over pairs whose inputs must be stored for every pair.
-    pub(super) fn needs_rows_of_pairs(&self) -> bool {
-        let CriticPlan { kind, ref hidden, dropout, .. } = self.critic;
-        let is_table = matches!(self.samples, SampleShape::Table(_));
-        matches!(kind, CriticKind::Joint | CriticKind::Deranged)
-            && (is_table || dropout > 0.0 || hidden.len() == 1)
+    /// Returns whether the inputs of every pair are stored.
+    pub(super) fn stores_pairs(&self) -> bool {
+        stores_pairs(&self.critic, matches!(self.samples, SampleShape::Table(_)))
     }
+}
+
+/// Returns whether a critic is a network over pairs for which the inputs of every pair are stored.
+pub(super) fn stores_pairs(critic: &CriticPlan, is_table: bool) -> bool {
+    let CriticPlan { kind, ref hidden, dropout, .. } = *critic;
+    matches!(kind, CriticKind::Joint | CriticKind::Deranged)
+        && (is_table || dropout > 0.0 || hidden.len() == 1)
 }
 
 /// The sums that the objectives of a program's plans need before the gradients.
@@ -655,10 +659,10 @@ impl Program {
         table
     }
 
-    /// Adds the captured steps to the number of iterations made.
-    pub(super) fn advance(&self) -> Launch {
+    /// Adds `steps` to the number of iterations made.
+    pub(super) fn advance(&self, steps: usize) -> Launch {
         let base = self.vectors.base.address();
-        let task = abi::AdvanceTask { base, steps: self.tiling.steps as u32, padding: 0 };
+        let task = abi::AdvanceTask { base, steps: steps as u32, padding: 0 };
         Launch::new("advance", (1, 1, 1), 1, 0, &task)
     }
 }
@@ -738,6 +742,7 @@ impl Tiling {
 mod tests {
     use super::*;
     use crate::critic::CriticKind;
+    use crate::engine::cuda::table::Capacity;
 
     /// Returns programs of every critic and pairing, small and large, with and without `wgmma`.
     fn programs(start: u64) -> Vec<Program> {
@@ -754,12 +759,21 @@ mod tests {
                     (5000, 1, Precision::Tf32),
                 ] {
                     let samples = match n {
+                        2 if kind != CriticKind::Conv => table(kind),
                         37 => SampleShape::Selected { from: (4, 4) },
                         700 => SampleShape::Images { address: 0, count: 9, pixels: 25 },
                         _ => SampleShape::Scenario,
                     };
+                    let is_pair_network = matches!(kind, CriticKind::Joint | CriticKind::Deranged);
+                    let mut critic = CriticPlan::new(kind, &[300, 40, 256]);
+                    critic.side = 5;
+                    match n {
+                        2 if is_pair_network => critic.hidden.truncate(1),
+                        37 if kind != CriticKind::Conv => critic.dropout = 0.1,
+                        _ => {}
+                    }
                     let shape = Shape {
-                        critic: CriticPlan { side: 5, ..CriticPlan::new(kind, &[300, 40, 256]) },
+                        critic,
                         pairing,
                         n,
                         dims: (50, 25),
@@ -773,7 +787,8 @@ mod tests {
                     let (multiprocessors, shared_limit) = (132, 100_000);
                     let tiling =
                         Tiling { precision, runs, multiprocessors, shared_limit, steps: 3, wgmma };
-                    let needs = Needs { partition: true, rows: pairing == Pairing::AllPairs };
+                    let all_pairs = pairing == Pairing::AllPairs;
+                    let needs = Needs { partition: true, rows: all_pairs, columns: all_pairs };
                     programs.push(Program::new(&shape, needs, tiling, start));
                 }
             }
@@ -781,11 +796,27 @@ mod tests {
         programs
     }
 
+    /// Returns tables of 40 rows. Those of the separable critic have checks by blocks.
+    fn table(kind: CriticKind) -> SampleShape {
+        let capacity = Capacity {
+            reference_width: 3,
+            rows: 40,
+            listed: 17,
+            all_listed: 20,
+            held_out: 8,
+            checks: 2,
+        };
+        SampleShape::Table(TableShape { blocks: kind == CriticKind::Separable, capacity })
+    }
+
     fn launches(program: &Program) -> Vec<Launch> {
         let mut launches: Vec<Launch> = program.draw_partners().into_iter().collect();
-        launches.extend([program.pack(), program.advance()]);
+        launches.extend([program.pack(), program.advance(3)]);
         launches.extend(program.draw_data(2));
         launches.extend(program.train(2));
+        launches.extend(program.check(30));
+        launches.extend(program.score_listed());
+        launches.extend(program.select_parameters());
         launches
     }
 

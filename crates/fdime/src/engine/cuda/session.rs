@@ -1,10 +1,12 @@
 //! A program in the device's memory, and its execution.
 
+use super::abi::TableSpec;
 use super::device::{Device, describe, guarded};
 use super::device_error;
 use super::memory::DeviceSlice;
 use super::plan::RunSpec;
 use super::program::{Launch, ParameterBlock, Program};
+use super::table::{Lists, RunTable};
 use crate::critic::Batch;
 use crate::error::Result;
 use bytemuck::Pod;
@@ -13,6 +15,7 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, DevicePtr, DriverError, result, sys,
 };
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -22,7 +25,7 @@ use std::sync::Arc;
 pub(super) struct Session<'a> {
     device: &'a Device,
     program: Program,
-    functions: HashMap<String, CudaFunction>,
+    functions: RefCell<HashMap<String, CudaFunction>>,
     module: Arc<CudaModule>,
     /// The addresses of `_memory`.
     bounds: Range<u64>,
@@ -47,7 +50,7 @@ impl<'a> Session<'a> {
         let bounds = start..start + size;
         let program = program(start);
         assert!(program.end <= bounds.end, "the program needs more memory than it measured");
-        let functions = HashMap::new();
+        let functions = RefCell::default();
         Ok(Session { device, program, functions, module, bounds, _memory: memory })
     }
 
@@ -84,7 +87,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes seeds, scenarios, objectives and initial parameters of the runs.
-    pub(super) fn load_runs(&mut self, runs: &[RunSpec], parameters: &[Vec<f32>]) -> Result<()> {
+    pub(super) fn load_runs(&self, runs: &[&RunSpec], parameters: &[&[f32]]) -> Result<()> {
         let vectors = &self.program.vectors;
         let scenarios: Vec<_> = runs.iter().map(|run| run.scenario).collect();
         let objectives: Vec<_> = runs.iter().map(|run| run.objective).collect();
@@ -100,32 +103,48 @@ impl<'a> Session<'a> {
         if let (Some(images), Some(run)) = (self.program.images(), runs.first()) {
             self.write(images, run.images)?;
         }
-        for (index, (run, flat)) in runs.iter().zip(parameters).enumerate() {
-            let padded = self.padded_parameters(flat, run.dims);
-            self.write(self.program.parameters.run(index), &padded)?;
-        }
-        let pack = self.program.pack();
-        // SAFETY: a launch of this session's program.
-        unsafe { self.launch(&pack) }
+        let stride = self.program.parameters.stride as usize;
+        let mut padded = vec![0f32; stride * runs.len()];
+        let each = padded.chunks_exact_mut(stride).zip(runs.iter().zip(parameters));
+        each.for_each(|(padded, (run, flat))| self.pad_parameters(flat, run.dims, padded));
+        self.write(self.program.parameters.all(runs.len()), &padded)?;
+        self.start(&[self.program.pack()])
     }
 
-    /// Returns the parameters of a critic with inputs of these dimensions, given as a flat buffer, in
-    /// the layout of the device.
-    fn padded_parameters(&self, flat: &[f32], dims: (usize, usize)) -> Vec<f32> {
-        let mut padded = vec![0f32; self.program.parameters.stride as usize];
-        let mut rest = flat;
+    /// Calls `f` with the places of the parameters of a critic with inputs of these dimensions: in
+    /// the flat buffer of the critic, and in the layout of the device.
+    fn parameter_places(&self, dims: (usize, usize), mut f: impl FnMut(usize, Range<usize>)) {
+        let mut flat = 0;
         for (index, block) in self.program.blocks().iter().enumerate() {
-            let ParameterBlock { columns, ld, at, .. } = block;
-            let (block, after) = rest.split_at(self.program.rows_of(index, dims) * columns);
-            for (row, values) in block.chunks_exact(*columns).enumerate() {
-                padded[at + row * ld..][..*columns].copy_from_slice(values);
+            let ParameterBlock { columns, ld, at, .. } = *block;
+            for row in 0..self.program.rows_of(index, dims) {
+                let first = at + row * ld;
+                f(flat, first..first + columns);
+                flat += columns;
             }
-            rest = after;
         }
-        if let (Some(at), [bias]) = (self.program.score_bias(), rest) {
-            padded[at] = *bias;
+        if let Some(at) = self.program.score_bias() {
+            f(flat, at..at + 1);
         }
-        padded
+    }
+
+    fn pad_parameters(&self, flat: &[f32], dims: (usize, usize), padded: &mut [f32]) {
+        self.parameter_places(dims, |at, places| {
+            let length = places.len();
+            padded[places].copy_from_slice(&flat[at..at + length]);
+        });
+    }
+
+    fn flat_parameters(&self, padded: &[f32], dims: (usize, usize)) -> Vec<f32> {
+        let mut flat = Vec::with_capacity(self.program.parameter_count());
+        self.parameter_places(dims, |_, places| flat.extend_from_slice(&padded[places]));
+        flat
+    }
+
+    /// Starts launches of this session's program.
+    fn start(&self, launches: &[Launch]) -> Result<()> {
+        // SAFETY: only this file calls this function, with launches of the session's program.
+        launches.iter().try_for_each(|launch| unsafe { self.launch(launch) })
     }
 
     /// Writes a batch of the program's sizes as the data of the first captured step.
@@ -148,11 +167,98 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Returns the largest number of steps that are captured at once.
+    pub(super) fn captured_steps(&self) -> usize {
+        self.program.tiling.steps
+    }
+
     /// Starts one training step on the data in memory.
-    pub(super) fn train(&mut self) -> Result<()> {
-        let launches = self.program.train(0);
-        // SAFETY: launches of this session's program.
-        launches.iter().try_for_each(|launch| unsafe { self.launch(launch) })
+    pub(super) fn train(&self) -> Result<()> {
+        self.start(&self.program.train(0))
+    }
+
+    /// Writes the tables of all runs.
+    pub(super) fn load_tables(&self, tables: &[RunTable], lists: &Lists) -> Result<()> {
+        let Some(on_device) = &self.program.tables else { return Ok(()) };
+        let stride = on_device.table.stride as usize;
+        let mut packed = vec![0f32; stride * tables.len()];
+        let each = packed.chunks_exact_mut(stride).zip(tables);
+        each.for_each(|(packed, table)| on_device.pack(table.inputs, packed));
+        self.write(on_device.table.all(tables.len()), &packed)?;
+        let specs = tables.iter().zip(&lists.places).map(|(table, places)| TableSpec {
+            train: table.train as u32,
+            held_out: (table.inputs.rows() - table.train) as u32,
+            listed: places.len() as u32,
+            padding: 0,
+            first_listed: places.start as u64,
+        });
+        self.write(on_device.specs, &specs.collect::<Vec<_>>())?;
+        self.write(on_device.listed, &lists.pairs)
+    }
+
+    /// Starts the scores of the listed pairs of all runs.
+    pub(super) fn score_listed(&self) -> Result<()> {
+        self.start(&self.program.score_listed())
+    }
+
+    /// Returns the scores of a run's first `count` listed pairs.
+    pub(super) fn scores(&self, run: usize, count: usize) -> Result<Vec<f32>> {
+        match &self.program.tables {
+            Some(tables) => self.read(tables.scores.run(run).part(0..count)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Starts check number `check`: scores the held-out rows, and keeps these scores and the
+    /// parameters. `first` is the smallest number of training rows of any run.
+    pub(super) fn check(&self, check: usize, first: usize) -> Result<()> {
+        self.start(&self.program.check(first))?;
+        let Some(tables) = &self.program.tables else { return Ok(()) };
+        let runs = self.program.tiling.runs;
+        for (from, to) in [
+            (tables.scores, tables.scores_of_checks),
+            (self.program.parameters, tables.parameters_of_checks),
+        ] {
+            let from = from.all(runs);
+            self.copy(from, to.part(check * from.len()..(check + 1) * from.len()))?;
+        }
+        Ok(())
+    }
+
+    /// Copies a slice to another of the same length.
+    fn copy(&self, from: DeviceSlice<f32>, to: DeviceSlice<f32>) -> Result<()> {
+        assert_eq!(from.len(), to.len());
+        let bytes = from.bytes();
+        let (from, to) = (self.checked(from), self.checked(to));
+        let size = (bytes.end - bytes.start) as usize;
+        // SAFETY: both slices have this size and lie within the session's memory.
+        guarded(|| unsafe {
+            result::memcpy_dtod_async(to, from, size, self.device.stream.cu_stream())
+        })
+    }
+
+    /// Returns the scores of all checks: checks x runs x scores of a run.
+    pub(super) fn scores_of_checks(&self) -> Result<Vec<f32>> {
+        match &self.program.tables {
+            Some(tables) => self.read(tables.scores_of_checks),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the parameters that each run had at the check that it selects, for critics with
+    /// inputs of these dimensions.
+    pub(super) fn parameters_of(
+        &self,
+        selected: &[u32],
+        dims: (usize, usize),
+    ) -> Result<Vec<Vec<f32>>> {
+        let Some(tables) = &self.program.tables else { return Ok(Vec::new()) };
+        let (places, result) = (tables.selected, tables.selected_parameters);
+        self.write(places, selected)?;
+        self.start(self.program.select_parameters().as_slice())?;
+        let padded = self.read(result.all(selected.len()))?;
+        let runs = padded.chunks_exact(result.stride as usize);
+        Ok(runs.map(|padded| self.flat_parameters(padded, dims)).collect())
     }
 
     /// Returns the gradient of a run after a step, in the order of the critic's flat buffer.
@@ -185,9 +291,8 @@ impl<'a> Session<'a> {
     /// # Safety
     /// The launch must be one of this session's program, so that the kernel only uses addresses
     /// within the session's memory.
-    unsafe fn launch(&mut self, launch: &Launch) -> Result<()> {
-        self.load_function(launch)?;
-        let function = &self.functions[&launch.kernel];
+    unsafe fn launch(&self, launch: &Launch) -> Result<()> {
+        let function = self.function(launch)?;
         let (x, y, z) = launch.grid;
         let mut arguments = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
         // From Hopper on, the device prepares a kernel while the previous one still runs; the
@@ -221,31 +326,31 @@ impl<'a> Session<'a> {
         .map_err(|error| device_error(format!("kernel {}: {}", launch.kernel, describe(error))))
     }
 
-    /// Looks up the function of a kernel when it is first launched.
-    fn load_function(&mut self, Launch { kernel, shared, .. }: &Launch) -> Result<()> {
-        if !self.functions.contains_key(kernel) {
-            let function = guarded(|| self.module.load_function(kernel))
-                .map_err(|error| device_error(format!("kernel {kernel}: {error}")))?;
-            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            guarded(|| function.set_attribute(attribute, *shared as i32))?;
-            self.functions.insert(kernel.clone(), function);
+    /// Returns the function of a kernel, which is looked up when it is first launched.
+    fn function(&self, Launch { kernel, shared, .. }: &Launch) -> Result<CudaFunction> {
+        if let Some(function) = self.functions.borrow().get(kernel) {
+            return Ok(function.clone());
         }
-        Ok(())
+        let function = guarded(|| self.module.load_function(kernel))
+            .map_err(|error| device_error(format!("kernel {kernel}: {error}")))?;
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        guarded(|| function.set_attribute(attribute, *shared as i32))?;
+        self.functions.borrow_mut().insert(kernel.clone(), function.clone());
+        Ok(function)
     }
 
-    /// Captures the steps as one graph.
-    pub(super) fn capture(&mut self) -> Result<CudaGraph> {
+    /// Captures the first `steps` steps as one graph.
+    pub(super) fn capture(&self, steps: usize) -> Result<CudaGraph> {
         let mut launches: Vec<Launch> = self.program.draw_partners().into_iter().collect();
-        for step in 0..self.program.tiling.steps {
+        for step in 0..steps {
             launches.extend(self.program.draw_data(step));
             launches.extend(self.program.train(step));
         }
-        launches.push(self.program.advance());
+        launches.push(self.program.advance(steps));
         let stream = Arc::clone(&self.device.stream);
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         guarded(|| stream.begin_capture(mode))?;
-        // SAFETY: launches of this session's program.
-        let launched = launches.iter().try_for_each(|launch| unsafe { self.launch(launch) });
+        let launched = self.start(&launches);
         let graph = guarded(|| stream.end_capture(CUgraphInstantiate_flags(0)));
         launched?;
         graph?.ok_or_else(|| device_error("the captured graph is empty"))
@@ -260,10 +365,9 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Replays a graph; the trace of each replay is copied to the host while the next one runs.
+/// Replays graphs; the trace of each replay is copied to the host while the next one runs.
 pub(super) struct Replay<'a, 'b> {
     session: &'b Session<'a>,
-    graph: CudaGraph,
     slots: [Slot; 2],
     started: usize,
 }
@@ -274,7 +378,7 @@ struct Slot {
 }
 
 impl<'a, 'b> Replay<'a, 'b> {
-    pub(super) fn new(session: &'b Session<'a>, graph: CudaGraph) -> Result<Self> {
+    pub(super) fn new(session: &'b Session<'a>) -> Result<Self> {
         let length = session.program.vectors.trace.len();
         let slot = || -> std::result::Result<Slot, DriverError> {
             let context = &session.device.context;
@@ -284,16 +388,16 @@ impl<'a, 'b> Replay<'a, 'b> {
             Ok(Slot { trace, done: context.new_event(None)? })
         };
         let slots = guarded(|| Ok([slot()?, slot()?]))?;
-        Ok(Replay { session, graph, slots, started: 0 })
+        Ok(Replay { session, slots, started: 0 })
     }
 
-    /// Starts the captured steps once more.
-    pub(super) fn start(&mut self) -> Result<()> {
+    /// Starts the steps of a graph of the session.
+    pub(super) fn start(&mut self, graph: &CudaGraph) -> Result<()> {
         let slot = &mut self.slots[self.started % 2];
         let stream = &self.session.device.stream;
         let from = self.session.checked(self.session.program.vectors.trace);
         guarded(|| {
-            self.graph.launch()?;
+            graph.launch()?;
             let trace = slot.trace.as_mut_slice()?;
             // SAFETY: source and destination have the length of the trace, and the slot is neither
             // read nor freed before the copy is finished (`finish`, `Drop`).

@@ -5,15 +5,16 @@
 //! are kept; the host computes the objective from the scores and selects the best parameters at the
 //! end.
 
-use super::abi::{
-    self, Buffer, HeldOutTask, ListedScoresTask, SelectedTask, TableSpec, TableTask,
-};
+use super::abi::{self, Buffer, HeldOutTask, ListedScoresTask, SelectedTask, TableSpec, TableTask};
 use super::memory::{Arena, DeviceSlice};
 use super::network::{Network, RowNetwork, Separable, Step};
 use super::program::{Launch, Program, offset, padded};
+use crate::critic::Inputs;
+use crate::train::SEPARABLE_BLOCK;
+use std::ops::Range;
 
 /// The number of held-out rows whose pairs the separable critic compares, as in the kernel.
-pub(super) const HELD_OUT_BLOCK: usize = 256;
+pub(super) const HELD_OUT_BLOCK: usize = SEPARABLE_BLOCK;
 
 /// The approximate number of rows, over all runs, that are evaluated together.
 const EVALUATED_ROWS: usize = 1 << 18;
@@ -23,23 +24,27 @@ const THREADS: usize = 128;
 /// The number of threads that work on a row (table.cu).
 const LANES: usize = 8;
 
-/// The sizes of tables.
+/// The properties of tables that run together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct TableShape {
-    /// The width of the factors u and v of the reference u(x) . v(y).
-    pub(super) reference_width: usize,
-    /// The largest size of the tables that run together; not a property that they must share.
+    /// Whether a check computes the objective on blocks of held-out rows, instead of the scores of
+    /// listed pairs.
+    pub(super) blocks: bool,
+    /// The largest sizes of the tables; not a property that they must share.
     pub(super) capacity: Capacity,
 }
 
 /// Numbers for which there is memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Capacity {
+    /// The width of the factors u and v of the reference u(x) . v(y).
+    pub(super) reference_width: usize,
     /// Rows of a table.
     pub(super) rows: usize,
-    /// Listed pairs.
+    /// Listed pairs of a run, and of all runs together; runs with the same pairs share them.
     pub(super) listed: usize,
-    /// Rows held out for a separable critic, whose pairs are not listed.
+    pub(super) all_listed: usize,
+    /// Held-out rows.
     pub(super) held_out: usize,
     /// Checks of a training.
     pub(super) checks: usize,
@@ -52,20 +57,42 @@ impl PartialEq for Capacity {
     }
 }
 
-impl Capacity {
-    /// Returns the larger of each number.
-    pub(super) fn max(self, other: Self) -> Self {
-        Capacity {
-            rows: self.rows.max(other.rows),
-            listed: self.listed.max(other.listed),
-            held_out: self.held_out.max(other.held_out),
-            checks: self.checks.max(other.checks),
+impl TableShape {
+    /// Returns the number of scores of a check: of listed pairs, or of blocks of held-out rows.
+    fn scores(self) -> usize {
+        let Capacity { listed, held_out, .. } = self.capacity;
+        if self.blocks { held_out.div_ceil(HELD_OUT_BLOCK).max(1) } else { listed }
+    }
+}
+
+/// The table of a run: rows for training, followed by those that are held out.
+pub(super) struct RunTable<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) train: usize,
+}
+
+/// The listed pairs of all runs. Their positions are counted from the first held-out row.
+#[derive(Default)]
+pub(super) struct Lists {
+    pub(super) pairs: Vec<[u32; 2]>,
+    /// The places of the pairs of each run.
+    pub(super) places: Vec<Range<usize>>,
+}
+
+impl Lists {
+    /// Adds the pairs of the next run. Without any, it has the first held-out row with itself.
+    pub(super) fn add(&mut self, pairs: impl IntoIterator<Item = (u32, u32)>) {
+        let first = self.pairs.len();
+        self.pairs.extend(pairs.into_iter().map(|(i, j)| [i, j]));
+        if self.pairs.len() == first {
+            self.pairs.push([0, 0]);
         }
+        self.places.push(first..self.pairs.len());
     }
 
-    /// Returns the number of scores of a check: of listed pairs, or of blocks of held-out rows.
-    pub(super) fn scores(self) -> usize {
-        self.listed.max(self.held_out.div_ceil(HELD_OUT_BLOCK)).max(1)
+    /// Gives the next run the pairs of an earlier one.
+    pub(super) fn share(&mut self, run: usize) {
+        self.places.push(self.places[run].clone());
     }
 }
 
@@ -76,8 +103,8 @@ pub(super) struct Tables {
     /// Rows of x, y, u and v.
     pub(super) table: Buffer,
     pub(super) specs: DeviceSlice<TableSpec>,
-    /// Runs x listed pairs x 2 positions.
-    pub(super) listed: DeviceSlice<u32>,
+    /// The listed pairs of all runs.
+    pub(super) listed: DeviceSlice<[u32; 2]>,
     evaluation: Evaluation,
     /// The number of rows or pairs that are evaluated together.
     chunk: usize,
@@ -111,9 +138,9 @@ impl Tables {
         runs: usize,
         arena: &mut Arena,
     ) -> Self {
-        let Capacity { rows, listed, held_out, checks } = shape.capacity;
+        let Capacity { reference_width, rows, listed, all_listed, checks, .. } = shape.capacity;
         let chunk = (EVALUATED_ROWS / runs).max(MIN_EVALUATED_ROWS);
-        let chunk = chunk.min(listed.max(held_out)).max(1).next_multiple_of(128);
+        let chunk = chunk.min(listed.max(rows)).max(1).next_multiple_of(128);
         let evaluation = match network {
             Network::Separable(network) => Evaluation::Separable {
                 towers: network.evaluation(chunk, arena),
@@ -131,13 +158,13 @@ impl Tables {
             _ => unreachable!("tables train networks over rows of pairs, or separable ones"),
         };
         let parameters = network.parameter_size().next_multiple_of(64);
-        let scores = arena.floats(shape.capacity.scores(), runs);
+        let scores = arena.floats(shape.scores(), runs);
         Tables {
             shape,
             dims,
-            table: arena.floats(rows * Self::row_size(dims, shape.reference_width), runs),
+            table: arena.floats(rows * Self::row_size(dims, reference_width), runs),
             specs: arena.slice(runs),
-            listed: arena.slice(2 * runs * listed),
+            listed: arena.slice(all_listed),
             evaluation,
             chunk,
             scores,
@@ -149,8 +176,24 @@ impl Tables {
     }
 
     /// Returns the length of a row, including padding.
-    pub(super) fn row_size(dims: (usize, usize), reference_width: usize) -> usize {
+    fn row_size(dims: (usize, usize), reference_width: usize) -> usize {
         padded(dims.0 + dims.1 + 2 * reference_width)
+    }
+
+    /// Writes the rows of a table as they lie on the device.
+    pub(super) fn pack(&self, inputs: &Inputs, packed: &mut [f32]) {
+        let Inputs { dims: (x_dim, y_dim), ref x, ref y, ref reference } = *inputs;
+        let full_width = self.shape.capacity.reference_width;
+        let row_size = Self::row_size(self.dims, full_width);
+        for (row, to) in packed.chunks_exact_mut(row_size).take(inputs.rows()).enumerate() {
+            let mut put = |at: usize, from: &[f32], width: usize| {
+                to[at..at + width].copy_from_slice(&from[row * width..][..width]);
+            };
+            put(0, x, x_dim);
+            put(x_dim, y, y_dim);
+            put(x_dim + y_dim, &reference.x, reference.width);
+            put(x_dim + y_dim + full_width, &reference.y, reference.width);
+        }
     }
 }
 
@@ -161,7 +204,7 @@ impl Program {
         let task = self.table_task(tables, step);
         let (kernel, rows, task) = match self.network() {
             Network::Separable(network) => {
-                let reference = tables.shape.reference_width > 0;
+                let reference = tables.shape.capacity.reference_width > 0;
                 let (u, v) = network.reference;
                 let task = TableTask {
                     x: self.data.0,
@@ -199,7 +242,7 @@ impl Program {
     }
 
     fn table_task(&self, tables: &Tables, step: usize) -> TableTask {
-        let TableShape { reference_width, capacity } = tables.shape;
+        let reference_width = tables.shape.capacity.reference_width;
         let (inputs, ld_inputs) = match self.network() {
             Network::Rows(network) => (network.inputs, network.ld),
             _ => (Buffer::default(), 0),
@@ -212,7 +255,6 @@ impl Program {
             specs: self.vectors.scenario_specs.address(),
             base: self.vectors.base.address(),
             listed: tables.listed.address(),
-            listed_stride: capacity.listed as u64,
             step: step as u32,
             x_dim: tables.dims.0 as i32,
             y_dim: tables.dims.1 as i32,
@@ -226,13 +268,13 @@ impl Program {
         }
     }
 
-    /// Returns the kernels that score the first `listed` listed pairs of every run, with the rows of
-    /// the tables that they refer to.
-    pub(super) fn score_listed(&self, listed: usize) -> Vec<Launch> {
+    /// Returns the kernels that score the listed pairs of every run.
+    pub(super) fn score_listed(&self) -> Vec<Launch> {
         let Some(tables) = &self.tables else { return Vec::new() };
+        let Capacity { listed, rows, .. } = tables.shape.capacity;
         let mut launches = Vec::new();
         if let Evaluation::Separable { .. } = tables.evaluation {
-            self.embed_rows(tables, 0, tables.shape.capacity.rows, &mut launches);
+            self.embed_rows(tables, 0, rows, &mut launches);
         }
         for first in (0..listed).step_by(tables.chunk) {
             let rows = tables.chunk.min(listed - first);
@@ -241,16 +283,18 @@ impl Program {
         launches
     }
 
-    /// Returns the kernels of a check: the scores of the held-out pairs, or the objective on blocks
-    /// of held-out rows, the first of which is row `first` or a later one.
-    pub(super) fn score_held_out(&self, first: usize) -> Vec<Launch> {
+    /// Returns the kernels of a check. `first` is the smallest number of training rows of any run.
+    pub(super) fn check(&self, first: usize) -> Vec<Launch> {
         let Some(tables) = &self.tables else { return Vec::new() };
-        let capacity = tables.shape.capacity;
+        let Capacity { rows, held_out, .. } = tables.shape.capacity;
         let Evaluation::Separable { towers, embeddings, .. } = &tables.evaluation else {
-            return self.score_listed(capacity.listed);
+            return self.score_listed();
         };
+        if !tables.shape.blocks {
+            return self.score_listed();
+        }
         let mut launches = Vec::new();
-        self.embed_rows(tables, first, capacity.rows, &mut launches);
+        self.embed_rows(tables, first, rows, &mut launches);
         let task = HeldOutTask {
             table: self.table_task(tables, 0),
             g: embeddings.0,
@@ -259,7 +303,7 @@ impl Program {
             embedding: towers.embedding_size() as i32,
             padding: 0,
         };
-        let grid = (capacity.held_out.div_ceil(HELD_OUT_BLOCK).max(1), 1, self.tiling.runs);
+        let grid = (held_out.div_ceil(HELD_OUT_BLOCK).max(1), 1, self.tiling.runs);
         launches.push(Launch::new("held_out_blocks", grid, HELD_OUT_BLOCK as u32, 0, &task));
         launches
     }
@@ -286,18 +330,9 @@ impl Program {
         }
     }
 
-    fn score_chunk(
-        &self,
-        tables: &Tables,
-        first: usize,
-        rows: usize,
-        launches: &mut Vec<Launch>,
-    ) {
-        let table = TableTask {
-            rows: rows as i32,
-            first: first as i32,
-            ..self.table_task(tables, 0)
-        };
+    fn score_chunk(&self, tables: &Tables, first: usize, rows: usize, launches: &mut Vec<Launch>) {
+        let table =
+            TableTask { rows: rows as i32, first: first as i32, ..self.table_task(tables, 0) };
         let scores = match &tables.evaluation {
             Evaluation::Rows(network) => {
                 let task = TableTask { inputs: network.inputs, ..table };

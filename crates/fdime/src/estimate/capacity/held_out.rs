@@ -205,7 +205,8 @@ fn score_outputs(
         let pairs: Vec<(u32, u32)> = pairs.collect();
         let tick = || check(progress);
         let model = &estimate.models[fold];
-        let ratios = model.pair_log_ratios(&estimator, (table.x, table.y), &used, &pairs, engine, &tick)?;
+        let ratios =
+            model.pair_log_ratios(&estimator, (table.x, table.y), &used, &pairs, engine, &tick)?;
         Ok((held_out, ratios))
     });
     let mut all = vec![0.0; places.len() * levels];

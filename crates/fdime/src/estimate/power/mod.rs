@@ -11,11 +11,10 @@ use super::progress::{OnlyChecks, Progress, advance};
 use super::verdict::Reliability;
 use super::{Method, estimate};
 use crate::data::{Column, Values};
-use crate::engine::{CpuEngine, Engine};
+use crate::engine::{Engine, run_estimates};
 use crate::error::{Error, Result, invalid};
 use crate::message::{Message, Parameter};
 use crate::nats::Nats;
-use crate::parallel::run_jobs;
 use crate::random::{Purpose, stream};
 use crate::scenario::{Level, PairSource, Scenario, ScenarioPlan, check_table};
 use curve::{Counts, PowerCurve};
@@ -261,14 +260,14 @@ struct Outcome {
 /// use fdime::estimate::{
 ///     Effort, EstimatePlan, Method, NoProgress, PowerPlan, StudySize, power_study,
 /// };
-/// use fdime::{Level, ScenarioPlan};
+/// use fdime::{CpuEngine, Level, ScenarioPlan};
 ///
 /// let scenario = ScenarioPlan::new("gaussian", 1)?;
 /// let estimate = EstimatePlan::new(Method::GaussianCopula, Effort::Quick);
 /// let size = StudySize::Rows(vec![50, 400]);
 /// let mut plan = PowerPlan::new(scenario, Level::Rho(0.3), (1, 1), size, estimate)?;
 /// plan.tables = 40;
-/// let study = power_study(&plan, 2, &NoProgress)?;
+/// let study = power_study(&plan, &CpuEngine::new(2), &NoProgress)?;
 /// assert!(study.sizes[0].power < study.sizes[1].power);
 /// # Ok::<(), fdime::Error>(())
 /// ```
@@ -277,17 +276,12 @@ struct Outcome {
 /// If the plan is invalid, or if more than [`MAX_STUDY_ROWS`] rows are needed.
 pub fn power_study(
     plan: &PowerPlan,
-    threads: usize,
+    engine: &dyn Engine,
     progress: &dyn Progress,
 ) -> Result<PowerStudy> {
     plan.check()?;
-    let engine = CpuEngine::new(threads);
-    let simulation = Simulation {
-        plan,
-        scenario: distribution(&plan.scenario, plan.level)?,
-        threads: engine.threads(),
-        progress,
-    };
+    let simulation =
+        Simulation { plan, scenario: distribution(&plan.scenario, plan.level)?, engine, progress };
     let mi = simulation.scenario.mutual_information();
     let (x, y) = simulation.scenario.dims();
     let columns = (x + plan.noise_columns.0, y + plan.noise_columns.1);
@@ -324,17 +318,17 @@ pub fn power_study(
 struct Simulation<'a> {
     plan: &'a PowerPlan,
     scenario: Scenario,
-    threads: usize,
+    engine: &'a dyn Engine,
     progress: &'a dyn Progress,
 }
 
 impl Simulation<'_> {
     /// Draws and estimates tables of this many rows, with numbers from `first` on.
     fn tables(&self, rows: usize, first: usize, count: usize) -> Result<Vec<Outcome>> {
-        // Each thread has a table of its own.
-        check_table(rows, self.plan.columns(&self.scenario) * self.threads.min(count))?;
-        let results = run_jobs(self.threads, count, |index, threads| {
-            let outcome = self.table(rows, (first + index) as u64, threads)?;
+        let concurrent = self.engine.concurrent_estimates(rows).min(count);
+        check_table(rows, self.plan.columns(&self.scenario) * concurrent)?;
+        let results = run_estimates(self.engine, rows, count, |index, engine| {
+            let outcome = self.table(rows, (first + index) as u64, engine)?;
             advance(self.progress, 1)?;
             Ok(outcome)
         });
@@ -342,7 +336,7 @@ impl Simulation<'_> {
     }
 
     /// Draws and estimates one table.
-    fn table(&self, rows: usize, number: u64, threads: usize) -> Result<Outcome> {
+    fn table(&self, rows: usize, number: u64, engine: &dyn Engine) -> Result<Outcome> {
         let plan = &self.plan.estimate;
         let mut rng = stream(plan.seed, Purpose::Data, rows as u64, number);
         let (mut x, mut y) = self.scenario.table(&mut rng, rows);
@@ -356,7 +350,7 @@ impl Simulation<'_> {
         noise("y", &mut y, self.plan.noise_columns.1);
         let plan = EstimatePlan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
         let plan = plan.for_data(&x, &y);
-        let result = estimate(&x, &y, &plan, &CpuEngine::new(threads), &OnlyChecks(self.progress))?;
+        let result = estimate(&x, &y, &plan, engine, &OnlyChecks(self.progress))?;
         let test = result.independence;
         Ok(Outcome {
             rejected: test.is_some_and(|test| test.p_value <= self.plan.alpha),
@@ -529,6 +523,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::CpuEngine;
     use crate::estimate::{Effort, NoProgress};
 
     fn plan(size: StudySize, level: Level, columns: (usize, usize)) -> Result<PowerPlan> {
@@ -548,7 +543,7 @@ mod tests {
     #[test]
     fn the_rows_that_are_found_have_the_power() {
         let search = plan(StudySize::Search(0.8), Level::Rho(0.3), (1, 1)).unwrap();
-        let study = power_study(&search, 0, &NoProgress).unwrap();
+        let study = power_study(&search, &CpuEngine::new(0), &NoProgress).unwrap();
         let needed = study.needed.unwrap();
         assert!((85..300).contains(&needed.rows), "{needed:?}");
         assert!(needed.rows_low < needed.rows && needed.rows < needed.rows_high, "{needed:?}");
@@ -557,7 +552,7 @@ mod tests {
         let mut check = plan(StudySize::Rows(vec![needed.rows]), Level::Rho(0.3), (1, 1)).unwrap();
         check.tables = 300;
         check.estimate.seed = 1000;
-        let share = power_study(&check, 0, &NoProgress).unwrap().sizes[0].power;
+        let share = power_study(&check, &CpuEngine::new(0), &NoProgress).unwrap().sizes[0].power;
         assert!((0.69..0.91).contains(&share), "{share}");
     }
 
@@ -568,7 +563,7 @@ mod tests {
         let rejected = |level, columns| {
             let mut plan = plan(StudySize::Rows(vec![150]), level, columns).unwrap();
             plan.tables = 200;
-            power_study(&plan, 0, &NoProgress).unwrap().sizes[0].rejected
+            power_study(&plan, &CpuEngine::new(0), &NoProgress).unwrap().sizes[0].rejected
         };
         let [alone, hidden] = [(1, 1), (6, 6)].map(|columns| rejected(Level::Rho(0.3), columns));
         assert!(alone > hidden + 30, "{alone}, {hidden}");
@@ -579,7 +574,8 @@ mod tests {
     fn results_do_not_depend_on_the_number_of_threads() {
         let mut plan = plan(StudySize::Search(0.8), Level::Rho(0.5), (2, 1)).unwrap();
         plan.tables = 100;
-        let [one, three] = [1, 3].map(|threads| power_study(&plan, threads, &NoProgress).unwrap());
+        let [one, three] = [1, 3]
+            .map(|threads| power_study(&plan, &CpuEngine::new(threads), &NoProgress).unwrap());
         assert_eq!((one.sizes, one.needed), (three.sizes, three.needed));
     }
 

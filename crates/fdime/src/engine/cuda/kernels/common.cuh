@@ -219,6 +219,13 @@ __device__ inline Pair locate(const Pairs& p, const u32* partner, int r) {
     return pair;
 }
 
+// The place of x_i and y_j among all pairs.
+__device__ inline int place_of(const Pairs& p, int i, int j) {
+    if (p.layout != ALL_PAIRS) return i * p.tiles + j;
+    int tile = (i >> p.block_bits) * p.tiles + (j >> 4);
+    return (((tile << p.block_bits) + (i & ((1 << p.block_bits) - 1))) << 4) + (j & 15);
+}
+
 // ---- weights in the layout of wgmma.cuh ----
 
 // A stage is 16 depths of 256 rows of an operand. For each c, the depths 4 p + c (p = 0..3) of all

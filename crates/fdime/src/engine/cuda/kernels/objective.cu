@@ -144,19 +144,13 @@ extern "C" __global__ void observe_rows(const __grid_constant__ ObjectiveTask t)
     float bias = bias_of(t, run);
     LogSum all = {0.0, 0.0};
     for (int j = lane; j < t.pairs.n; j += 32) {
-        int r = i * t.pairs.tiles + j;
-        if (t.pairs.layout == ALL_PAIRS) {
-            int tile = (i >> t.pairs.block_bits) * t.pairs.tiles + (j >> 4);
-            r = (((tile << t.pairs.block_bits) + (i & ((1 << t.pairs.block_bits) - 1))) << 4) + (j & 15);
-        }
-        add(all, log_ratio(spec.link, score_of(t, scores, bias, r)));
+        add(all, log_ratio(spec.link, score_of(t, scores, bias, place_of(t.pairs, i, j))));
     }
     all = combine_warp(all);
     if (lane == 0) t.row_log_sums.of(run)[i] = (float)(all.largest + log(all.sum));
 }
 
-// One warp for 32 ys, a lane for each: ln sum_i e^{l_ij}, including the joint pair. For scores that
-// are stored as a matrix.
+// One warp for 32 ys, a lane for each: ln sum_i e^{l_ij}, including the joint pair.
 extern "C" __global__ void observe_columns(const __grid_constant__ ObjectiveTask t) {
     begin();
     const int WARPS = OBJECTIVE_THREADS / 32;
@@ -168,7 +162,7 @@ extern "C" __global__ void observe_columns(const __grid_constant__ ObjectiveTask
     float largest = -INFINITY, sum = 0.f;
     if (j < t.pairs.n) {
         for (int i = warp; i < t.pairs.n; i += WARPS) {
-            float l = log_ratio(spec.link, score_of(t, scores, bias, i * t.pairs.tiles + j));
+            float l = log_ratio(spec.link, score_of(t, scores, bias, place_of(t.pairs, i, j)));
             if (l > largest) {
                 sum *= expf(largest - l);
                 largest = l;

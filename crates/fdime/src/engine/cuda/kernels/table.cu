@@ -2,8 +2,10 @@
 
 // The numbers of rows and pairs of a run's table.
 struct TableSpec {
-    u32 train;       // rows for training; those that are held out follow
+    u32 train;         // rows for training; those that are held out follow
     u32 held_out;
+    u32 listed;        // listed pairs, at least one; their positions are counted from row `train`
+    u64 first_listed;  // where they begin in the list of all runs
 };
 
 // A row of the table has x, y, and the factors u and v of the reference log ratio u(x) . v(y).
@@ -16,8 +18,7 @@ struct TableTask {
     const TableSpec* tables;
     const ScenarioSpec* specs;
     const u64* base;
-    const uint2* listed;   // pairs to score in all runs
-    u64 listed_stride;
+    const uint2* listed;   // pairs to score; runs may share them
     u32 step;
     int rows;              // rows of pairs, or rows of the table, that this kernel writes
     int first;             // the first listed pair or row of the table that it reads
@@ -66,6 +67,12 @@ __device__ inline float sum_over_lanes(float sum) {
     for (int step = LANES / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
     return sum;
 }
+// A listed pair. Beyond the last pair of a run, it is that one.
+__device__ inline uint2 listed_pair(const TableTask& t, int run, int place) {
+    const TableSpec& spec = t.tables[run];
+    uint2 pair = t.listed[spec.first_listed + min((u32)place, spec.listed - 1)];
+    return make_uint2(pair.x + spec.train, pair.y + spec.train);
+}
 __device__ inline const float* table_row(const TableTask& t, int run, u32 row) {
     return t.table.of(run) + (u64)row * t.ld_table;
 }
@@ -111,7 +118,7 @@ extern "C" __global__ void read_pairs_of_table(const __grid_constant__ TableTask
     begin();
     int r = first_of_lanes(), run = blockIdx.z;
     if (r >= t.rows) return;
-    uint2 pair = t.listed[t.listed_stride * run + t.first + r];
+    uint2 pair = listed_pair(t, run, t.first + r);
     write_pair(t, run, r, table_row(t, run, pair.x), table_row(t, run, pair.y));
 }
 
@@ -157,7 +164,7 @@ extern "C" __global__ void listed_scores(const __grid_constant__ ListedScoresTas
     begin();
     int r = first_of_lanes(), run = blockIdx.z, lane = threadIdx.x % LANES;
     int place = t.table.first + min(r, t.table.rows - 1);
-    uint2 pair = t.table.listed[t.table.listed_stride * run + place];
+    uint2 pair = listed_pair(t.table, run, place);
     float sum = reference_part(t.table, table_row(t.table, run, pair.x), table_row(t.table, run, pair.y));
     if (t.g.data) {
         const float *g = t.g.of(run) + (u64)pair.x * t.embedding, *h = t.h.of(run) + (u64)pair.y * t.embedding;

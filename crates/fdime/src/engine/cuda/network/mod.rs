@@ -59,7 +59,7 @@ impl Network {
                 Network::Separable(Box::new(Separable::new(shape, tiling, arena)))
             }
             CriticKind::Conv => Network::Conv(Box::new(ConvNetwork::new(shape, tiling, arena))),
-            _ if shape.needs_rows_of_pairs() => {
+            _ if shape.stores_pairs() => {
                 Network::Rows(Box::new(RowNetwork::new(shape, tiling, arena)))
             }
             CriticKind::Joint | CriticKind::Deranged => {

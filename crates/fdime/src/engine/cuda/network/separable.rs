@@ -1,8 +1,8 @@
 use super::super::abi::{self, Dropout, MATRIX, PAIRED, PlainProduct};
 use super::super::program::offset;
 use super::{
-    Arena, Buffer, Hidden, InputGradient, InputGradientTask, Launch, Layer, LayerTask, Pairing, Pairs,
-    ParameterBlock, ParameterLayout, Shape, Step, Tile, Tiling, WeightGradientTask, padded,
+    Arena, Buffer, Hidden, InputGradient, InputGradientTask, Launch, Layer, LayerTask, Pairing,
+    Pairs, ParameterBlock, ParameterLayout, Shape, Step, Tile, Tiling, WeightGradientTask, padded,
 };
 
 /// The separable critic: score = g(x) . h(y).
