@@ -1,18 +1,23 @@
 //! Compares the CUDA engine with the CPU engine. Tests that need a GPU are ignored unless requested
 //! (`./test --gpu`); the kernels are compiled if NVRTC is found.
 
-use fdime::critic::{Batch, Reference};
+use fdime::critic::{Batch, Inputs, Reference};
 use fdime::engine::cuda::{Precision, compile_kernels, kernel_compiler_found};
-use fdime::engine::{CudaEngine, Device, Task};
+use fdime::engine::{CudaEngine, Device, Scoring, Task};
 use fdime::objective::Objective;
 use fdime::parallel::Workers;
 use fdime::random::{Purpose, Rng, random_index, stream};
-use fdime::scores::Scores;
-use fdime::train::{BatchSource, CriticLearner, LearningRateSchedule, StaircasePlan, StaircaseRun};
+use fdime::scores::{ScoreBlock, Scores};
+use fdime::train::{
+    BatchSource, Batches, Checkpoint, CriticLearner, HeldOut, LearningRateSchedule, StaircasePlan,
+    StaircaseRun, TableSource,
+};
 use fdime::{
     Activation, Chain, CpuEngine, CriticKind, CriticPlan, DrawnImages, Ending, Engine, Estimator,
     Level, PairSource, Pairing, RunPlan, ScenarioPlan, Trace, Training, silent, summarise_runs,
 };
+use rand::RngExt;
+use rand_distr::StandardNormal;
 
 fn engine(precision: Precision) -> CudaEngine {
     CudaEngine::new(precision, CpuEngine::new(0), false, |text| println!("{text}")).unwrap()
@@ -317,6 +322,7 @@ fn settings() -> Vec<(RunPlan, usize)> {
         "smile-own-0.7",
         "smile-own-inf",
         "cpc",
+        "symmetric-cpc",
     ];
     let mut settings: Vec<(RunPlan, usize)> = Vec::new();
     let mut add = |mut plan: RunPlan, activation: Activation, n: usize| {
@@ -330,6 +336,7 @@ fn settings() -> Vec<(RunPlan, usize)> {
         for (n, hidden) in [
             (64, &[256, 256][..]),
             (33, &[10, 6, 14]),
+            (45, &[30]),
             (50, &[256, 256, 256]),
             (2, &[8, 8]),
             (300, &[300, 270]),
@@ -344,11 +351,13 @@ fn settings() -> Vec<(RunPlan, usize)> {
         (CriticKind::Joint, Pairing::AllPairs, 200, "gan-dime"),
         (CriticKind::Joint, Pairing::AllPairs, 201, "cpc"),
         (CriticKind::Joint, Pairing::AllPairs, 201, "mine"),
+        (CriticKind::Joint, Pairing::AllPairs, 201, "symmetric-cpc"),
+        (CriticKind::Separable, Pairing::AllPairs, 500, "symmetric-cpc"),
         (CriticKind::Deranged, Pairing::Shift, 7_001, "gan-dime"),
         (CriticKind::Deranged, Pairing::Derangement, 7_000, "kl-dime"),
         (CriticKind::Separable, Pairing::AllPairs, 7_000, "gan-dime"),
     ] {
-        for hidden in [&[256, 256][..], &[256, 256, 256], &[250, 130, 70]] {
+        for hidden in [&[256, 256][..], &[256, 256, 256], &[250, 130, 70], &[256]] {
             for activation in [Activation::Relu, Activation::Softplus] {
                 add(plan(critic, pairing, estimator, hidden), activation, n);
             }
@@ -557,4 +566,257 @@ fn unsupported_plans_are_reported_or_run_on_the_cpu() {
     let cpu = CpuEngine::new(0).run(&plans, &silent);
     assert_eq!(traces[0], cpu[0], "the custom divergence ran on the CPU");
     assert_ne!(traces[1], cpu[1]);
+}
+
+/// Correlated Gaussian columns of x and y as a table, with a reference of two numbers.
+struct GaussianTable {
+    inputs: Inputs,
+    train: usize,
+}
+
+impl GaussianTable {
+    fn new(dims: (usize, usize), train: usize, held_out: usize, width: usize) -> Self {
+        let rows = train + held_out;
+        let mut rng = stream(5, Purpose::Data, rows as u64, 0);
+        let mut normals = |count: usize| -> Vec<f32> {
+            (0..count).map(|_| rng.sample::<f32, _>(StandardNormal)).collect()
+        };
+        let (x, noise) = (normals(rows * dims.0), normals(rows * dims.1));
+        let y = noise.iter().enumerate().map(|(at, noise)| {
+            let (row, column) = (at / dims.1, at % dims.1);
+            0.8 * x[row * dims.0 + column % dims.0] + 0.6 * noise
+        });
+        let y = y.collect();
+        let mut small = |count: usize| -> Vec<f32> {
+            normals(count).into_iter().map(|value| 0.3 * value).collect()
+        };
+        let reference = Reference { width, x: small(rows * width), y: small(rows * width) };
+        GaussianTable { inputs: Inputs { dims, x, y, reference }, train }
+    }
+
+    fn held_out(&self) -> usize {
+        self.inputs.x.len() / self.inputs.dims.0 - self.train
+    }
+
+    /// Returns the scores of pairs of held-out rows.
+    fn scores(
+        &self,
+        learner: &CriticLearner,
+        best: &Checkpoint,
+        pairs: &[(usize, usize)],
+    ) -> Vec<f32> {
+        let at = |row: usize| (self.train + row) as u32;
+        let pairs: Vec<(u32, u32)> = pairs.iter().map(|&(i, j)| (at(i), at(j))).collect();
+        let scoring = Scoring {
+            critic: &learner.critic,
+            parameters: &best.parameters,
+            inputs: &self.inputs,
+            pairs: &pairs,
+        };
+        CpuEngine::new(0).scores(&scoring, &|| Ok(())).unwrap()
+    }
+
+    /// Returns the objective on the held-out rows, computed on the CPU.
+    fn validation(&self, learner: &CriticLearner, best: &Checkpoint) -> f64 {
+        let rows = self.held_out();
+        let estimator = &learner.estimator;
+        if learner.pairing != Pairing::AllPairs {
+            let shifted = |k: usize| (0..rows).map(move |i| (i, (i + rows * k / 9) % rows));
+            let pairs: Vec<(usize, usize)> = (0..9).flat_map(shifted).collect();
+            let mut joint = self.scores(learner, best, &pairs);
+            let marginal = joint.split_off(rows);
+            return estimator
+                .value_and_gradient(&ScoreBlock::Paired { first: 0, joint, marginal })
+                .0;
+        }
+        let size = if learner.critic.kind == CriticKind::Separable { 256 } else { 64 };
+        let (mut sum, mut count) = (0.0, 0);
+        for first in (0..rows).step_by(size) {
+            let block = first..(first + size).min(rows);
+            let n = block.len();
+            if n < 2 {
+                continue;
+            }
+            let pairs: Vec<(usize, usize)> =
+                block.clone().flat_map(|i| block.clone().map(move |j| (i, j))).collect();
+            let matrix = self.scores(learner, best, &pairs);
+            let value =
+                estimator.value_and_gradient(&ScoreBlock::AllPairs { first: 0, n, matrix }).0;
+            (sum, count) = (sum + n as f64 * value, count + n);
+        }
+        sum / count as f64
+    }
+}
+
+impl BatchSource for GaussianTable {
+    fn dims(&self) -> (usize, usize) {
+        self.inputs.dims
+    }
+
+    fn open(&self) -> Box<dyn Batches + '_> {
+        Box::new(RandomRows(self))
+    }
+
+    fn table(&self) -> Option<&dyn TableSource> {
+        Some(self)
+    }
+}
+
+impl TableSource for GaussianTable {
+    fn training_rows(&self) -> usize {
+        self.train
+    }
+
+    fn held_out_rows(&self) -> usize {
+        self.held_out()
+    }
+
+    fn inputs(&self) -> fdime::Result<Inputs> {
+        Ok(self.inputs.clone())
+    }
+}
+
+/// Random training rows, with repetition.
+struct RandomRows<'a>(&'a GaussianTable);
+
+impl Batches for RandomRows<'_> {
+    fn fill(&mut self, seed: u64, step: u64, batch: &mut Batch, _workers: &mut Workers) {
+        let Inputs { dims, x, y, reference } = &self.0.inputs;
+        let mut rng = stream(seed, Purpose::Rows, step, 0);
+        let rows: Vec<usize> = (0..batch.n).map(|_| random_index(&mut rng, self.0.train)).collect();
+        let gathered = |values: &[f32], width: usize| -> Vec<f32> {
+            rows.iter().flat_map(|row| values[row * width..][..width].to_vec()).collect()
+        };
+        (batch.x, batch.y) = (gathered(x, dims.0), gathered(y, dims.1));
+        let width = reference.width;
+        let (x, y) = (gathered(&reference.x, width), gathered(&reference.y, width));
+        batch.reference = Reference { width, x, y };
+    }
+
+    fn held_out(&self) -> Option<HeldOut<'_>> {
+        let rows = self.0.train as u32..(self.0.train + self.0.held_out()) as u32;
+        Some(HeldOut { inputs: &self.0.inputs, rows })
+    }
+}
+
+/// Returns trainings of every kind of critic on rows of tables.
+fn table_trainings() -> Vec<Training> {
+    let mut trainings = Vec::new();
+    for (kind, estimator, hidden, dropout) in [
+        (CriticKind::Deranged, "gan-dime", &[96, 96][..], 0.1),
+        (CriticKind::Deranged, "kl-dime", &[40], 0.0),
+        (CriticKind::Deranged, "hd-dime", &[128, 128, 128], 0.3),
+        (CriticKind::Joint, "smile-1", &[64, 64], 0.0),
+        (CriticKind::Joint, "cpc", &[33], 0.0),
+        (CriticKind::Separable, "symmetric-cpc", &[64, 64], 0.2),
+        (CriticKind::Separable, "gan-dime", &[64], 0.0),
+    ] {
+        let mut plan = plan(kind, kind.default_pairing(), estimator, hidden);
+        let critic = &mut plan.training.learner.critic_mut().unwrap().critic;
+        (critic.activation, critic.dropout, critic.zero_output) = (Activation::Elu, dropout, true);
+        plan.training.batch = 128;
+        plan.training.optimizer.learning_rate = 4e-3;
+        plan.training.optimizer.decay = 0.05;
+        plan.training.learning_rate_schedule = LearningRateSchedule::WarmUpAndCosine;
+        trainings.push(plan.training);
+    }
+    trainings
+}
+
+/// Critics score pairs as on the CPU: with and without a reference, one hidden layer or several.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn scores_agree_with_the_cpu() {
+    for (precision, limit) in [(Precision::Fp32, 1e-4), (Precision::Tf32, 1e-2)] {
+        let engine = engine(precision);
+        for training in table_trainings() {
+            for (dims, width) in [((3, 2), 2), ((1, 1), 0), ((40, 7), 5)] {
+                let table = GaussianTable::new(dims, 400, 100, width);
+                let critic = CriticPlan {
+                    zero_output: false,
+                    ..training.learner.critic().unwrap().critic.clone()
+                };
+                let pairing = critic.kind.default_pairing();
+                let built = critic.build(dims, 8, pairing, 1, 1).unwrap();
+                let parameters = built.parameters().to_vec();
+                let mut rng = stream(1, Purpose::Rows, 0, 0);
+                let mut row = || random_index(&mut rng, 500) as u32;
+                let pairs: Vec<(u32, u32)> = (0..3_001).map(|_| (row(), row())).collect();
+                let (inputs, parameters) = (&table.inputs, &parameters[..]);
+                let scoring = Scoring { critic: &critic, parameters, inputs, pairs: &pairs };
+                let expected = CpuEngine::new(0).scores(&scoring, &|| Ok(())).unwrap();
+                let found = engine.scores(&scoring, &|| Ok(())).unwrap();
+                let error = relative_error(&found, &expected);
+                assert!(error < limit, "{:?} {dims:?} {precision:?}: {error:e}", critic);
+            }
+        }
+    }
+}
+
+/// Trainings on tables end with the same objective on held-out rows as on the CPU, up to the spread
+/// of seeds; and the objective that the GPU reports is that of the parameters that it returns.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn trainings_on_tables_agree_within_their_noise() {
+    const SEEDS: u64 = 12;
+    let gpu = engine(Precision::Tf32);
+    // 513 held-out rows: one is left over from blocks of 256.
+    let table = GaussianTable::new((3, 2), 2_000, 513, 2);
+    for training in table_trainings() {
+        let learner = training.learner.critic().unwrap();
+        let seeded: Vec<Training> =
+            (0..SEEDS).map(|seed| Training { seed, ..training.clone() }).collect();
+        let task = |training| Task { training, source: &table, steps: 200 };
+        let tasks: Vec<Task> = seeded.iter().map(task).collect();
+        let run = |engine: &dyn Engine| -> Vec<Checkpoint> {
+            let outcomes = engine.execute(&tasks, &silent).into_iter();
+            outcomes.map(|outcome| outcome.unwrap().best.unwrap()).collect()
+        };
+        assert!(tasks.iter().all(|task| matches!(gpu.device_for(task), Device::Cuda { .. })));
+        let (on_gpu, on_cpu) = (run(&gpu), run(&CpuEngine::new(0)));
+        let name = format!("{} {}", learner.critic.kind, learner.estimator);
+        for best in &on_gpu {
+            assert_eq!(best.curve.len(), 13, "{name}");
+            let expected = table.validation(learner, best);
+            let error = (best.validation - expected).abs() / (1.0 + expected.abs());
+            assert!(error < 3e-3, "{name}: reported {}, is {expected}", best.validation);
+        }
+        let mean_and_error = |found: &[Checkpoint]| {
+            let n = found.len() as f64;
+            let mean = found.iter().map(|best| best.validation).sum::<f64>() / n;
+            let square = |best: &Checkpoint| (best.validation - mean).powi(2);
+            (mean, found.iter().map(square).sum::<f64>() / (n * (n - 1.0)))
+        };
+        let ((gpu_mean, gpu_error), (cpu_mean, cpu_error)) =
+            (mean_and_error(&on_gpu), mean_and_error(&on_cpu));
+        let sigmas = (gpu_mean - cpu_mean).abs() / (gpu_error + cpu_error).sqrt().max(1e-3);
+        println!("{name}: GPU {gpu_mean:.4}, CPU {cpu_mean:.4}, {sigmas:.1} sigmas apart");
+        assert!(sigmas < 5.0, "{name}");
+    }
+}
+
+/// Trainings and scores from many threads run together and do not change each other.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn tables_of_many_threads_run_together() {
+    let gpu = engine(Precision::Tf32);
+    let tables: Vec<GaussianTable> = (0..40)
+        .map(|k| GaussianTable::new((2, 2), 300 + 7 * k, if k == 3 { 1 } else { 60 + k }, k % 3))
+        .collect();
+    let training = table_trainings().remove(0);
+    let run = |table: &GaussianTable| {
+        let task = Task { training: &training, source: table, steps: 60 };
+        gpu.execute(&[task], &silent).remove(0).unwrap().best
+    };
+    let alone: Vec<Option<Checkpoint>> = tables.iter().map(run).collect();
+    let together = fdime::parallel::run_jobs(tables.len(), tables.len(), |k, _| run(&tables[k]));
+    for (k, (alone, together)) in alone.iter().zip(&together).enumerate() {
+        match (alone, together) {
+            (Some(alone), Some(together)) => {
+                let error = (alone.validation - together.validation).abs();
+                assert!(error < 0.02, "{k}: {} and {}", alone.validation, together.validation);
+            }
+            (alone, together) => assert!(k == 3 && alone.is_none() && together.is_none(), "{k}"),
+        }
+    }
 }

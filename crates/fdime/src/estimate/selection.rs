@@ -768,7 +768,7 @@ mod tests {
         let (x, y) = exclusive_or();
         let refused = |x: &[Column], y: &Column, k: usize, method: Method| {
             let plan = plan(k, Criterion::Mrmr, method);
-            select_features(x, y, &plan, 1, &NoProgress).unwrap_err().to_string()
+            select_features(x, y, &plan, &CpuEngine::new(1), &NoProgress).unwrap_err().to_string()
         };
         let text = refused(&x, &y, 0, Method::Auto);
         assert_eq!(text, "k = 0: must be between 1 and 6, the number of features");
@@ -792,7 +792,7 @@ mod tests {
         }
         let (x, y) = sums();
         let plan = plan(2, Criterion::Forward, Method::GaussianCopula);
-        let error = select_features(&x, &y, &plan, 1, &Stop).unwrap_err();
+        let error = select_features(&x, &y, &plan, &CpuEngine::new(1), &Stop).unwrap_err();
         assert_eq!(error, Error::Interrupted);
     }
 }

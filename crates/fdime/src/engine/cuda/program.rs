@@ -769,7 +769,9 @@ mod tests {
                     critic.side = 5;
                     match n {
                         2 if is_pair_network => critic.hidden.truncate(1),
-                        37 if kind != CriticKind::Conv => critic.dropout = 0.1,
+                        37 if matches!(kind, CriticKind::Deranged | CriticKind::Separable) => {
+                            critic.dropout = 0.1;
+                        }
                         _ => {}
                     }
                     let shape = Shape {

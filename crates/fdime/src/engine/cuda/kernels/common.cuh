@@ -84,6 +84,7 @@ __device__ inline float times_slope(float v, float a, float scale) {
     return a == 0.f ? 0.f : scale * times_slope(v, a / scale);
 }
 
+__device__ inline float infinity() { return __int_as_float(0x7f800000); }
 __device__ inline float4 zero4() { return make_float4(0.f, 0.f, 0.f, 0.f); }
 template <class V> __device__ inline V load(const float* p) { return *reinterpret_cast<const V*>(p); }
 __device__ inline float4 load4(const float* p) { return load<float4>(p); }

@@ -159,7 +159,7 @@ extern "C" __global__ void observe_columns(const __grid_constant__ ObjectiveTask
     const float* scores = t.scores.of(run);
     float bias = bias_of(t, run);
     // The warps share the xs.
-    float largest = -INFINITY, sum = 0.f;
+    float largest = -infinity(), sum = 0.f;
     if (j < t.pairs.n) {
         for (int i = warp; i < t.pairs.n; i += WARPS) {
             float l = log_ratio(spec.link, score_of(t, scores, bias, place_of(t.pairs, i, j)));

@@ -211,7 +211,7 @@ extern "C" __global__ void held_out_blocks(const __grid_constant__ HeldOutTask t
     float value = 0.f;
     int i = threadIdx.x;
     if (i < count) {
-        float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
+        float largest[2] = {-infinity(), -infinity()}, sum[2] = {0.f, 0.f};
         for (int j = 0; j < count; ++j)
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
