@@ -1,12 +1,12 @@
 //! The capacity of a channel.
 
-use crate::background::run_in_background;
 use crate::estimate::{ReadingOptions, pair_table, paragraphs};
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::InputAndOutput;
 use fdime::estimate::{CapacityReport, EstimatePlan, channel_capacity as library_capacity};
-use fdime::{CpuEngine, Error};
+use fdime::Error;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub fn channel_capacity<'py>(
     output: &Bound<'py, Table>,
     plan: &str,
     options: ReadingOptions,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan: EstimatePlan = parse_json(plan, "plan")?;
@@ -27,8 +27,8 @@ pub fn channel_capacity<'py>(
     let roles = ["input", "output"];
     let table = pair_table(&input.get().frame, &output.get().frame, None, &options, roles)?;
     let plan = call_library(|| Ok(plan.for_data(&table.x, &table.y)))?;
-    let capacity = run_in_background(py, callback, |progress| {
-        library_capacity(&table.x, &table.y, &plan, &CpuEngine::new(threads), progress)
+    let capacity = run_on_engine(py, &execution, callback, |engine, progress| {
+        library_capacity(&table.x, &table.y, &plan, engine, progress)
             .map_err(in_words)
     })?;
     let seconds = start.elapsed().as_secs_f64();

@@ -1,6 +1,6 @@
 //! Estimates from finite data.
 
-use crate::background::run_in_background;
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::KeywordArguments;
@@ -9,8 +9,7 @@ use fdime::estimate::{
     self as library, Estimate, EstimatePlan, EstimateReport, Paragraph, RowOrder, SavedColumn,
     SavedModel,
 };
-use fdime::parallel::thread_count;
-use fdime::{CpuEngine, Estimator};
+use fdime::Estimator;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -181,7 +180,7 @@ pub fn estimate<'py>(
     given: Option<&Bound<'py, Table>>,
     plan: &str,
     options: ReadingOptions,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let plan: EstimatePlan = parse_json(plan, "plan")?;
@@ -190,10 +189,9 @@ pub fn estimate<'py>(
     let table = pair_table(&x.get().frame, &y.get().frame, held_fixed, &options, X_AND_Y)?;
     let PairTable { x, y, given, .. } = &table;
     let plan = call_library(|| Ok(plan.for_data(x, &[&y[..], given].concat())))?;
-    let engine = CpuEngine::new(threads);
-    let result = run_in_background(py, callback, |progress| match held_fixed {
-        Some(_) => library::estimate_given(x, y, given, &plan, &engine, progress),
-        None => library::estimate(x, y, &plan, &engine, progress),
+    let result = run_on_engine(py, &execution, callback, |engine, progress| match held_fixed {
+        Some(_) => library::estimate_given(x, y, given, &plan, engine, progress),
+        None => library::estimate(x, y, &plan, engine, progress),
     })?;
     let seconds = start.elapsed().as_secs_f64();
     catch_panic(|| answer(py, &table, &plan, &result, seconds))
@@ -268,14 +266,14 @@ impl Model {
         x: &Bound<'py, Table>,
         y: &Bound<'py, Table>,
         missing: &str,
-        threads: usize,
+        execution: Execution,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<String>)> {
         let frame = side_by_side(&x.get().frame, &y.get().frame, X_AND_Y)?;
         let missing = missing_rows(missing)?;
-        let (ratios, notes) = run_in_background(py, None, |_| {
+        let (ratios, notes) = run_on_engine(py, &execution, None, |engine, _| {
             let (x, y) = (names_and_kinds(self.model.x()), names_and_kinds(self.model.y()));
             let table = scoring_pairs(frame, &x, &y, missing, "x and y")?;
-            let ratios = self.model.log_ratios(&table.x, &table.y, thread_count(threads));
+            let ratios = self.model.log_ratios(&table.x, &table.y, engine)?;
             let notes = self.model.unknown_categories(&table.x, &table.y);
             let notes: Vec<String> =
                 notes.iter().map(|note| note.render(&KeywordArguments)).collect();

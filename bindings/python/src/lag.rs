@@ -1,12 +1,12 @@
 //! Lags of series, and the journal of those that are finished.
 
 use crate::background::run_in_background;
+use crate::execution::{Execution, run_on_engine};
 use crate::estimate::{ReadingOptions, X_AND_Y, side_by_side};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use crate::matrix::SharedJournal;
 use crate::table::Table;
 use crate::wording::KeywordArguments;
-use fdime::CpuEngine;
 use fdime::data::{Column, Frame};
 use fdime::estimate::{
     EstimatePlan, LagEstimate, LagPlan, LagProfile, LagRecord, LagSeries, LagTest, SeriesHeading,
@@ -70,14 +70,14 @@ pub fn estimate_lag(
     lag: i64,
     plan: &str,
     options: ReadingOptions,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan: EstimatePlan = parse_json(plan, "plan")?;
     let (series, reading) = (series.read()?, options.reading()?);
-    let found = run_in_background(py, callback, |progress| {
-        let (series, engine) = (series.view(), CpuEngine::new(threads));
-        LagEstimate::new(&series, lag, &plan, &reading, &KeywordArguments, &engine, progress)
+    let found = run_on_engine(py, &execution, callback, |engine, progress| {
+        let series = series.view();
+        LagEstimate::new(&series, lag, &plan, &reading, &KeywordArguments, engine, progress)
     })?;
     to_json(&found)
 }

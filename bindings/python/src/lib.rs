@@ -5,6 +5,7 @@ mod background;
 mod blocks;
 mod capacity;
 mod estimate;
+mod execution;
 mod failure;
 mod lag;
 mod matrix;
@@ -29,6 +30,8 @@ mod _native {
     use super::capacity::channel_capacity;
     #[pymodule_export]
     use super::estimate::{Model, check_plan, estimate, estimate_plan, notice};
+    #[pymodule_export]
+    use super::execution::concurrent_estimates;
     #[pymodule_export]
     use super::lag::{LagJournal, adjust_lag_profiles, check_lags, estimate_lag, lag_profile};
     #[pymodule_export]

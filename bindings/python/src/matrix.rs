@@ -1,12 +1,12 @@
 //! Pairs of a matrix, and the journal of those that are finished.
 
-use crate::background::run_in_background;
 use crate::estimate::{ReadingOptions, X_AND_Y, side_by_side};
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::KeywordArguments;
 use fdime::estimate::{EstimatePlan, MatrixHeading, PairEstimate, PairRecord};
-use fdime::{CpuEngine, Error, journal as library};
+use fdime::{Error, journal as library};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub fn estimate_pair(
     y: (String, Bound<'_, Table>),
     plan: &str,
     options: ReadingOptions,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan: EstimatePlan = parse_json(plan, "plan")?;
@@ -30,10 +30,9 @@ pub fn estimate_pair(
     let frame = side_by_side(&x.get().frame, &y.get().frame, X_AND_Y)?;
     let places: Vec<usize> = (0..frame.columns.len()).collect();
     let (x, y) = places.split_at(x.get().frame.columns.len());
-    let pair = run_in_background(py, callback, |progress| {
+    let pair = run_on_engine(py, &execution, callback, |engine, progress| {
         let (x, y) = ((x_name.as_str(), x), (y_name.as_str(), y));
-        let engine = CpuEngine::new(threads);
-        PairEstimate::new(&frame, x, y, &plan, &reading, &KeywordArguments, &engine, progress)
+        PairEstimate::new(&frame, x, y, &plan, &reading, &KeywordArguments, engine, progress)
     })?;
     to_json(&pair)
 }

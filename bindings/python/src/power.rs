@@ -1,7 +1,7 @@
 //! Studies of power.
 
-use crate::background::run_in_background;
 use crate::estimate::paragraphs;
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use fdime::estimate::{
     EstimatePlan, PowerPlan, PowerRecord, StudySize, power_study as library_study,
@@ -25,7 +25,7 @@ pub fn power_analysis<'py>(
     alpha: f64,
     tables: usize,
     plan: &str,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let estimate: EstimatePlan = parse_json(plan, "plan")?;
@@ -36,8 +36,9 @@ pub fn power_analysis<'py>(
         let size = rows.map_or(StudySize::Search(power), StudySize::Rows);
         Ok(PowerPlan { alpha, tables, ..PowerPlan::new(scenario, level, dim, size, estimate)? })
     })?;
-    let study =
-        run_in_background(py, callback, |progress| library_study(&plan, threads, progress))?;
+    let study = run_on_engine(py, &execution, callback, |engine, progress| {
+        library_study(&plan, engine, progress)
+    })?;
     catch_panic(|| {
         let record = PowerRecord::new(plan, study, start.elapsed().as_secs_f64());
         let answer = PyDict::new(py);

@@ -1,7 +1,7 @@
 //! Selection of features.
 
-use crate::background::run_in_background;
 use crate::estimate::{ReadingOptions, X_AND_Y, pair_table};
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, parse_json, to_json};
 use crate::table::Table;
 use fdime::Error;
@@ -29,7 +29,7 @@ pub fn select_features(
     criterion: &str,
     plan: &str,
     options: ReadingOptions,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let estimate: EstimatePlan = parse_json(plan, "plan")?;
@@ -40,8 +40,8 @@ pub fn select_features(
         Ok(plan)
     })?;
     let PairTable { x, y, .. } = pair_table(x, y, None, &options, X_AND_Y)?;
-    let selection = run_in_background(py, callback, |progress| match &y[..] {
-        [y] => library::select_features(&x, y, &plan, threads, progress),
+    let selection = run_on_engine(py, &execution, callback, |engine, progress| match &y[..] {
+        [y] => library::select_features(&x, y, &plan, engine, progress),
         _ => Err(Error::Columns { problem: "y has several columns; give one target".into() }),
     })?;
     to_json(&Selected { selection, rows: y.first().map_or(0, Column::len) })

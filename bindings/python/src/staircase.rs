@@ -1,11 +1,12 @@
 //! Training runs on distributions with known mutual information.
 
-use crate::background::{SharedProgress, run_in_background};
+use crate::background::SharedProgress;
+use crate::execution::{Execution, add_notice, run_on_engine_for};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use fdime::estimate::Progress;
 use fdime::train::{Outcome, RunLog, StaircasePlan, StaircaseRun, TermSummary, summarise_terms};
 use fdime::{
-    Activation, Device, DeviceChoice, Ending, Engine, Error, Observer, Precision, RunPlan,
+    Activation, Device, Ending, Engine, Error, Observer, RunPlan,
     RunsSummary, StepRecord, Trace as RunTrace, summarise_runs,
 };
 use numpy::PyArray1;
@@ -14,7 +15,7 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// Returns the plan with the settings of the options, all as JSON. Without a plan, the other settings
 /// are the paper's.
@@ -80,25 +81,8 @@ impl Trace {
     }
 }
 
-/// Sentences that the user should read, in order.
-#[derive(Clone, Default)]
-struct Notices(Arc<Mutex<Vec<String>>>);
-
-impl Notices {
-    fn push(&self, text: &str) {
-        self.0.lock().unwrap_or_else(|error| error.into_inner()).push(text.to_string());
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(|error| error.into_inner()))
-    }
-}
-
 /// The log of finished runs, in the format of the command line's `--log`.
-struct Log {
-    runs: RunLog<RunPlan, RunTrace>,
-    notices: Notices,
-}
+type Log = RunLog<RunPlan, RunTrace>;
 
 /// Counts the steps of a run, and writes its trace to the log at its end.
 struct RunObserver<'a> {
@@ -117,9 +101,9 @@ impl Observer for RunObserver<'_> {
         let Some(log) = self.log.filter(|_| outcome.ending != Ending::Stopped) else { return };
         let mut log = log.lock().unwrap_or_else(|error| error.into_inner());
         let appended = RunTrace::new(self.plan, outcome)
-            .and_then(|trace| log.runs.append(self.plan.clone(), &self.device, trace));
+            .and_then(|trace| log.append(self.plan.clone(), &self.device, trace));
         if let Err(error) = appended {
-            log.notices.push(&format!("{error}; this run is not in the log"));
+            add_notice(&format!("{error}; this run is not in the log"));
         }
     }
 }
@@ -138,7 +122,7 @@ fn execute_open(
         if device == Device::Cpu {
             plan.check_memory()?;
         }
-        let logged = log.as_ref().and_then(|log| log.runs.find(plan, &device.to_string()));
+        let logged = log.as_ref().and_then(|log| log.find(plan, &device.to_string()));
         traces.push(logged.cloned());
     }
     let open = plans.iter().zip(&traces).filter(|(_, trace)| trace.is_none());
@@ -159,34 +143,24 @@ fn execute_open(
     Ok(traces.into_iter().filter_map(|trace| trace.or_else(|| executed.next())).collect())
 }
 
-/// Executes plans, given as JSON. Returns their traces, and sentences that the user should read.
-/// Runs that are in the file `log` are not repeated; each finished run is appended to it.
+/// Executes plans, given as JSON, and returns their traces. Runs that are in the file `log` are not repeated; each finished run is appended to it.
 #[pyfunction]
 pub fn execute(
     py: Python<'_>,
     plans: Vec<String>,
-    device: &str,
-    precision: Option<&str>,
-    threads: usize,
+    execution: Execution,
     log: Option<PathBuf>,
     callback: Option<Py<PyAny>>,
-) -> PyResult<(Vec<Trace>, Vec<String>)> {
+) -> PyResult<Vec<Trace>> {
     let plans = plans.iter().map(|plan| parse_json(plan, "plan"));
     let plans: Vec<RunPlan> = plans.collect::<PyResult<_>>()?;
-    let device: DeviceChoice = call_library(|| device.parse())?;
-    let precision: Option<Precision> = call_library(|| precision.map(str::parse).transpose())?;
     let critic = plans.iter().find_map(|plan| plan.training.learner.critic());
     let activation = critic.map_or(Activation::Relu, |learner| learner.critic.activation);
-    let notices = Notices::default();
-    let runs = call_library(|| log.as_deref().map(RunLog::open).transpose())?;
-    let log = runs.map(|runs| Log { runs, notices: notices.clone() });
-    let engine_notices = notices.clone();
-    let traces = run_in_background(py, callback, |progress| {
-        let notice = move |text: &str| engine_notices.push(text);
-        let engine = device.engine(precision, threads, activation, notice)?;
-        execute_open(&plans, &*engine, log, progress)
+    let log = call_library(|| log.as_deref().map(Log::open).transpose())?;
+    let traces = run_on_engine_for(py, &execution, activation, callback, |engine, progress| {
+        execute_open(&plans, engine, log, progress)
     })?;
-    Ok((traces.into_iter().map(|trace| Trace { trace }).collect(), notices.take()))
+    Ok(traces.into_iter().map(|trace| Trace { trace }).collect())
 }
 
 /// A run of a staircase.

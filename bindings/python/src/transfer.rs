@@ -2,11 +2,11 @@
 
 use crate::background::run_in_background;
 use crate::estimate::{ReadingOptions, side_by_side};
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use crate::matrix::SharedJournal;
 use crate::table::Table;
 use crate::wording::KeywordArguments;
-use fdime::CpuEngine;
 use fdime::estimate::{
     SeriesHeading, Timeline, TransferEntropy, TransferPlan, TransferRecord, TransferSeries,
 };
@@ -63,18 +63,17 @@ pub fn estimate_transfer(
     target: TimedTable<'_>,
     plan: &str,
     options: ReadingOptions,
-    threads: usize,
+    execution: Execution,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan: TransferPlan = parse_json(plan, "plan")?;
     let (timeline, reading) = (target.timeline()?, options.reading()?);
     let frame =
         side_by_side(&source.get().frame, &target.series.get().frame, ["source", "target"])?;
-    let found = run_in_background(py, callback, |progress| {
+    let found = run_on_engine(py, &execution, callback, |engine, progress| {
         let (source, target) = (&frame.columns[0], &frame.columns[1]);
         let series = TransferSeries { source, target, timeline: &timeline };
-        let engine = CpuEngine::new(threads);
-        TransferEntropy::new(&series, &plan, &reading, &KeywordArguments, &engine, progress)
+        TransferEntropy::new(&series, &plan, &reading, &KeywordArguments, engine, progress)
     })?;
     to_json(&found)
 }

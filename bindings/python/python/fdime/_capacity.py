@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
+from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
 from ._result import Summarised, Verdict, wrapped
@@ -135,6 +136,8 @@ def channel_capacity(
     permutations: int = 999,
     seed: int = 0,
     plan: Mapping[str, Any] | str | None = None,
+    device: Device = "auto",
+    precision: Precision | None = None,
     threads: int = 0,
     progress: bool | ProgressCallback | None = None,
 ) -> ChannelCapacity:
@@ -155,7 +158,7 @@ def channel_capacity(
         The outputs in the same order, numbers or categories, in any number of columns.
     estimator
         As for :func:`mutual_information`, but not ``copula``, ``cca`` or ``ksg``, which need numbers.
-    effort, missing, constant, blocks, folds, permutations, seed, threads, progress
+    effort, missing, constant, blocks, folds, permutations, seed, device, precision, threads, progress
         As for :func:`mutual_information`.
     discrete, numeric
         As for :func:`mutual_information`. The columns of an array are called ``input1``, ``input2``,
@@ -192,7 +195,7 @@ def channel_capacity(
         )
         warn_of_notice(estimator_name(estimator))
     text, options = as_json(plan, "plan"), reading_options(discrete, numeric, missing, constant)
-    workers = check_count(threads, "threads")
+    where = execution(device, precision, threads)
     with progress_callback(progress) as callback:
-        answer = _native.channel_capacity(left, right, text, options, workers, callback)
+        answer = _native.channel_capacity(left, right, text, options, where, callback)
     return ChannelCapacity._from_native(answer)

@@ -20,9 +20,10 @@ from ._blocks import (
     estimator_name,
     warn_of_notice,
 )
+from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index, selector_list
 from ._pair import Pair, estimate_pair
-from ._parallel import run_jobs
+from ._parallel import concurrent_jobs, run_jobs
 from ._progress import ProgressCallback, progress_callback
 from ._result import Estimate
 
@@ -85,6 +86,8 @@ def mutual_information(
     permutations: int = 999,
     seed: int = 0,
     plan: Mapping[str, Any] | str | None = None,
+    device: Device = "auto",
+    precision: Precision | None = None,
     threads: int = 0,
     progress: bool | ProgressCallback | None = None,
 ) -> Estimate:
@@ -132,8 +135,12 @@ def mutual_information(
     plan
         A plan (:func:`estimate_plan`, ``Estimate.plan``, or its JSON) instead of the arguments
         ``estimator``, ``effort``, ``blocks``, ``chain``, ``folds``, ``permutations`` and ``seed``.
+    device, precision
+        ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one. The precision of the GPU: ``tf32``
+        (the default), ``fp32`` or ``bf16``. Devices draw different random numbers, so their results
+        differ as those of different seeds do.
     threads
-        The number of threads; 0 means one for each core.
+        The number of threads on the CPU; 0 means one for each core.
     progress
         Whether to show a progress bar, or a function to call with the completed fraction. None
         shows a bar after two seconds, on a terminal and in notebooks.
@@ -175,9 +182,9 @@ def mutual_information(
         )
         warn_of_notice(estimator_name(estimator))
     text, options = as_json(plan, "plan"), reading_options(discrete, numeric, missing, constant)
-    workers = check_count(threads, "threads")
+    where = execution(device, precision, threads)
     with progress_callback(progress) as callback:
-        answer = _native.estimate(left, right, held_fixed, text, options, workers, callback)
+        answer = _native.estimate(left, right, held_fixed, text, options, where, callback)
     return Estimate._from_native(answer)
 
 
@@ -197,15 +204,14 @@ def reading_options(
 
 
 def score_samples(
-    model: _native.Model, x: Any, y: Any, *, missing: str, threads: int
+    model: _native.Model, x: Any, y: Any, missing: str, where: dict[str, Any]
 ) -> NDArray[np.float64]:
     """Return the log ratios of new rows by trained critics."""
     check_index(x, y)
     x_names, y_names = model.names
     x_table = _trained_columns(as_table(x, "x"), x_names, "x")
     y_table = _trained_columns(as_table(y, "y"), y_names, "y")
-    workers = check_count(threads, "threads")
-    ratios, notes = model.log_ratios(x_table, y_table, as_text(missing, "missing"), workers)
+    ratios, notes = model.log_ratios(x_table, y_table, as_text(missing, "missing"), where)
     for note in notes:
         warnings.warn(note, FdimeWarning, stacklevel=3)
     return ratios
@@ -252,6 +258,8 @@ def mutual_info_features(
     effort: Effort = ...,
     permutations: int = ...,
     seed: int = ...,
+    device: Device = ...,
+    precision: Precision | None = ...,
     n_jobs: int | None = ...,
     p_values: Literal[False] = ...,
 ) -> NDArray[np.float64]: ...
@@ -269,6 +277,8 @@ def mutual_info_features(
     effort: Effort = ...,
     permutations: int = ...,
     seed: int = ...,
+    device: Device = ...,
+    precision: Precision | None = ...,
     n_jobs: int | None = ...,
     p_values: Literal[True],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
@@ -285,6 +295,8 @@ def mutual_info_features(
     effort: Effort = "quick",
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     n_jobs: int | None = None,
     p_values: bool = False,
 ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -308,10 +320,10 @@ def mutual_info_features(
     missing
         ``'drop'`` leaves out, for each feature, the rows in which it or the target is missing;
         ``'error'`` refuses them.
-    estimator, effort, permutations, seed
+    estimator, effort, permutations, seed, device, precision
         As for :func:`mutual_information`.
     n_jobs
-        The number of features in parallel; None means all cores. A backend chosen with
+        The number of features in parallel; None means all cores, or as many as the GPU needs. A backend chosen with
         ``joblib.parallel_config`` is used.
     p_values
         Whether to return the p-values of the tests of independence as well, for ``SelectFdr`` and
@@ -349,13 +361,14 @@ def mutual_info_features(
         for k, (constant, gaps) in enumerate(zip(features.constant, features.missing))
         if not constant or (gaps > 0 and missing != "drop")  # the latter is refused below
     ]
-    jobs = []
+    where, jobs = execution(device, precision), []
     for k in varying:
         feature = features.select([k])
         feature = _as_categories(feature) if mask[k] else feature
-        jobs.append(Pair((features.names[k], feature), (target.names[0], target), text, options))
+        x_and_y = (features.names[k], feature), (target.names[0], target)
+        jobs.append(Pair(*x_and_y, text, options, where))
     scores, tests = np.zeros(len(mask)), np.ones(len(mask))
-    for index, pair in run_jobs(estimate_pair, jobs, n_jobs):
+    for index, pair in run_jobs(estimate_pair, jobs, n_jobs, concurrent_jobs(where, features.rows)):
         if pair["problem"] is not None:
             raise ValueError(pair["problem"])
         scores[varying[index]] = pair["mi_nats"]

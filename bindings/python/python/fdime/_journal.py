@@ -27,13 +27,14 @@ def run_unfinished(
     jobs: Callable[[list[Key]], list[Job]],
     journal: Journal[Key] | None,
     n_jobs: int | None,
+    concurrent: Callable[[], int],
     callback: ProgressCallback | None,
 ) -> list[dict[str, Any]]:
     """Run the jobs of the keys that are not in the journal. Return the estimates of all keys."""
     logged = {key: journal.find(key) for key in keys} if journal else {}
     estimates = {key: json.loads(text) for key, text in logged.items() if text is not None}
     remaining = [key for key in keys if key not in estimates]
-    for index, estimate in run_jobs(function, jobs(remaining), n_jobs):
+    for index, estimate in run_jobs(function, jobs(remaining), n_jobs, concurrent):
         estimates[remaining[index]] = estimate
         if journal is not None:
             journal.append(remaining[index], json.dumps(estimate))

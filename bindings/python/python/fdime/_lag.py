@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_indices, selector_list, single_column
 from ._journal import run_unfinished, series_heading
-from ._parallel import raise_if_cancelled
+from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
 from ._result import saved_record
 
@@ -184,6 +185,8 @@ def lagged_information(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     n_jobs: int | None = None,
     progress: bool | ProgressCallback | None = None,
 ) -> LagProfile:
@@ -207,7 +210,7 @@ def lagged_information(
         the grid, and rows need not be sorted.
     group
         The recording of each row, such as a trial. Rows of different recordings are not compared.
-    estimator, effort, discrete, numeric, folds, seed
+    estimator, effort, discrete, numeric, folds, seed, device, precision
         As for :func:`mutual_information`.
     missing
         ``'drop'`` leaves out pairs with a missing value; ``'error'`` refuses missing values.
@@ -218,8 +221,8 @@ def lagged_information(
         The number of shifts of the test if there are several recordings. A single recording is shifted by
         every number of steps.
     n_jobs
-        The number of lags in parallel; None means all cores. A backend chosen with
-        ``joblib.parallel_config`` is used.
+        The number of lags in parallel; None means all cores, or as many as the GPU needs. A backend
+        chosen with ``joblib.parallel_config`` is used.
     progress
         As for :func:`mutual_information`.
 
@@ -255,6 +258,8 @@ def lagged_information(
         folds=folds,
         permutations=permutations,
         seed=seed,
+        device=device,
+        precision=precision,
         n_jobs=n_jobs,
         progress=progress,
     )
@@ -278,6 +283,8 @@ def lagged_information_pairs(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     n_jobs: int | None = None,
     journal: str | os.PathLike[str] | None = None,
     progress: bool | ProgressCallback | None = None,
@@ -288,7 +295,9 @@ def lagged_information_pairs(
     ----------
     x, y
         Tables or arrays whose columns are series.
-    lags, given, time, group, estimator, effort, discrete, numeric, missing, blocks, folds, permutations, seed
+    lags, given, time, group, estimator, effort, discrete, numeric, missing, blocks, folds, permutations
+        As for :func:`lagged_information`.
+    seed, device, precision
         As for :func:`lagged_information`.
     n_jobs
         The number of lags in parallel, over all pairs.
@@ -342,6 +351,7 @@ def lagged_information_pairs(
         None if group is None else single_column(group, "group"),
         {"lags": _sorted_lags(lags), "estimate": estimate},
         reading_options(None, None, missing, "error"),
+        execution(device, precision),
     )
     work.check()
     with (
@@ -360,11 +370,14 @@ class LagJob:
     lag: int
     plan: str
     options: dict[str, Any]
+    where: dict[str, Any]
 
 
 def estimate_lag(job: LagJob) -> dict[str, Any]:
     """Return the estimate of a lag, or its ``problem``. It uses one thread."""
-    text = _native.estimate_lag(job.series, job.lag, job.plan, job.options, 1, raise_if_cancelled)
+    text = _native.estimate_lag(
+        job.series, job.lag, job.plan, job.options, job.where, raise_if_cancelled
+    )
     estimate: dict[str, Any] = json.loads(text)
     return estimate
 
@@ -384,6 +397,7 @@ class _Work:
     #: The lags, and the plan of each estimate.
     plan: dict[str, Any]
     options: dict[str, Any]
+    where: dict[str, Any]
 
     def check(self) -> None:
         """Raise an error if the plan cannot be executed on these series."""
@@ -418,9 +432,12 @@ class _Work:
         plan = json.dumps(self.plan["estimate"])
 
         def jobs(remaining: list[tuple[int, int, int]]) -> list[LagJob]:
-            return [LagJob(series[i, j], lag, plan, self.options) for i, j, lag in remaining]
+            return [
+                LagJob(series[i, j], lag, plan, self.options, self.where) for i, j, lag in remaining
+            ]
 
-        found = run_unfinished(keys, estimate_lag, jobs, journal, n_jobs, callback)
+        concurrent = concurrent_jobs(self.where, self.table.rows)
+        found = run_unfinished(keys, estimate_lag, jobs, journal, n_jobs, concurrent, callback)
         profiles = []
         for index, pair in enumerate(pairs):
             of_pair = json.dumps(found[index * len(lags) : (index + 1) * len(lags)])

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._execution import Device, Precision, execution
 from ._inputs import as_table, selector_list
 from ._journal import run_unfinished
 from ._pair import Pair, estimate_pair
+from ._parallel import concurrent_jobs
 from ._progress import ProgressCallback, progress_callback
 from ._result import saved_record
 
@@ -131,6 +133,8 @@ def mutual_information_matrix(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     n_jobs: int | None = None,
     journal: str | os.PathLike[str] | None = None,
     progress: bool | ProgressCallback | None = None,
@@ -156,7 +160,7 @@ def mutual_information_matrix(
         given by a selector or a list of names.
     y
         The name of a column or group: compare the others only with it.
-    estimator, effort, discrete, numeric, blocks, folds, seed
+    estimator, effort, discrete, numeric, blocks, folds, seed, device, precision
         As for :func:`mutual_information`.
     permutations
         The permutations of each test. If there are many pairs, at least 40 per pair are used, up to
@@ -168,8 +172,9 @@ def mutual_information_matrix(
     constant
         ``'drop'`` to leave out constant columns. By default their pairs have a ``problem``.
     n_jobs
-        The number of pairs in parallel; None means all cores. A backend chosen with
-        ``joblib.parallel_config`` is used, so that pairs can run on a Dask or Ray cluster.
+        The number of pairs in parallel; None means all cores, or as many as the GPU needs. A
+        backend chosen with ``joblib.parallel_config`` is used, so that pairs can run on a Dask or
+        Ray cluster.
     journal
         A file to which each finished pair is appended. If the process is killed, the same call
         continues with the pairs that are not in the file. One process at a time can write to it.
@@ -215,7 +220,7 @@ def mutual_information_matrix(
     warn_of_notice(estimator_name(estimator))
     if missing == "error":
         table.check_complete()
-    work = _Work(table, members, pairs, plan, options)
+    work = _Work(table, members, pairs, plan, options, execution(device, precision))
     with (
         nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
         progress_callback(progress) as callback,
@@ -235,6 +240,7 @@ class _Work:
     pairs: list[tuple[int, int]]
     plan: dict[str, Any]
     options: dict[str, Any]
+    where: dict[str, Any]
 
     def open_journal(self, path: str | os.PathLike[str]) -> _native.Journal:
         heading = {
@@ -257,9 +263,12 @@ class _Work:
         plan = json.dumps(self.plan)
 
         def jobs(remaining: list[tuple[int, int]]) -> list[Pair]:
-            return [Pair(sides[i], sides[j], plan, self.options) for i, j in remaining]
+            return [Pair(sides[i], sides[j], plan, self.options, self.where) for i, j in remaining]
 
-        found = run_unfinished(self.pairs, estimate_pair, jobs, journal, n_jobs, callback)
+        concurrent = concurrent_jobs(self.where, self.table.rows)
+        found = run_unfinished(
+            self.pairs, estimate_pair, jobs, journal, n_jobs, concurrent, callback
+        )
         text = json.dumps(found)
         adjusted: list[dict[str, Any]] = json.loads(_native.adjust_pairs(text))
         return adjusted

@@ -28,6 +28,7 @@ __all__ = [
     "check_transfer",
     "combine",
     "compare_transfers",
+    "concurrent_estimates",
     "conditional_suite",
     "estimate",
     "estimate_lag",
@@ -87,7 +88,7 @@ class Model:
     @property
     def mi(self) -> float: ...
     def log_ratios(
-        self, x: Table, y: Table, missing: str, threads: int
+        self, x: Table, y: Table, missing: str, execution: dict[str, Any]
     ) -> tuple[_Float64, list[str]]: ...
     def save(self, path: str | PathLike[str]) -> None: ...
     @staticmethod
@@ -197,7 +198,7 @@ def estimate(
     given: Table | None,
     plan: str,
     options: dict[str, Any],
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> dict[str, Any]: ...
 def channel_capacity(
@@ -205,7 +206,7 @@ def channel_capacity(
     output: Table,
     plan: str,
     options: dict[str, Any],
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> dict[str, Any]: ...
 def power_analysis(
@@ -217,15 +218,16 @@ def power_analysis(
     alpha: float,
     tables: int,
     plan: str,
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> dict[str, Any]: ...
+def concurrent_estimates(execution: dict[str, Any], rows: int) -> int: ...
 def estimate_pair(
     x: tuple[str, Table],
     y: tuple[str, Table],
     plan: str,
     options: dict[str, Any],
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> str: ...
 def check_lags(series: dict[str, Table | None], plan: str) -> None: ...
@@ -234,7 +236,7 @@ def estimate_lag(
     lag: int,
     plan: str,
     options: dict[str, Any],
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> str: ...
 def lag_profile(series: dict[str, Table | None], plan: str, estimates: str) -> str: ...
@@ -246,7 +248,7 @@ def select_features(
     criterion: str,
     plan: str,
     options: dict[str, Any],
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> str: ...
 def check_transfer(series: dict[str, Table | None], plan: str) -> None: ...
@@ -258,7 +260,7 @@ def estimate_transfer(
     target: dict[str, Table | None],
     plan: str,
     options: dict[str, Any],
-    threads: int,
+    execution: dict[str, Any],
     callback: _Callback,
 ) -> str: ...
 def compare_transfers(directions: str) -> str: ...
@@ -270,12 +272,10 @@ def staircase_plan(plan: str | None, options: str) -> str: ...
 def run_plans(plan: str) -> list[str]: ...
 def execute(
     plans: list[str],
-    device: str,
-    precision: str | None,
-    threads: int,
+    execution: dict[str, Any],
     log: str | PathLike[str] | None,
     callback: _Callback,
-) -> tuple[list[Trace], list[str]]: ...
+) -> list[Trace]: ...
 def combine(plan: str, traces: list[Trace]) -> list[Run]: ...
 def summarise(runs: list[Run], last: int) -> str: ...
 def conditional_suite(name: str) -> list[str]: ...

@@ -18,10 +18,11 @@ class Pair:
     y: tuple[str, _native.Table]
     plan: str
     options: dict[str, Any]
+    where: dict[str, Any]
 
 
 def estimate_pair(job: Pair) -> dict[str, Any]:
     """Return the estimate of a pair, or its ``problem``. It uses one thread."""
-    text = _native.estimate_pair(job.x, job.y, job.plan, job.options, 1, raise_if_cancelled)
+    text = _native.estimate_pair(job.x, job.y, job.plan, job.options, job.where, raise_if_cancelled)
     estimate: dict[str, Any] = json.loads(text)
     return estimate

@@ -9,24 +9,30 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
+from . import _native
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
 def run_jobs(
-    function: Callable[[Job], Result], jobs: Sequence[Job], n_jobs: int | None
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    n_jobs: int | None,
+    concurrent: Callable[[], int] | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Yield the index and the result of each job when it finishes.
 
     Jobs run on the joblib backend that was chosen with ``joblib.parallel_config`` (loky, Dask, Ray,
     ...). Without one they run on threads of this process, in parallel, because the native part
-    releases the interpreter's lock. ``n_jobs`` is as in joblib; None means all cores.
+    releases the interpreter's lock. ``n_jobs`` is as in joblib; None means all cores, or on threads
+    the number that ``concurrent`` returns.
     """
     joblib = joblib_with_backend()
     if joblib is not None:
         yield from _run_on_backend(joblib, function, jobs, n_jobs)
     else:
-        yield from _run_on_threads(function, jobs, n_jobs)
+        yield from _run_on_threads(function, jobs, n_jobs, concurrent)
 
 
 def _run_on_backend(
@@ -48,12 +54,22 @@ def _with_index(function: Callable[[Job], Result], index: int, job: Job) -> tupl
     return index, function(job)
 
 
+def concurrent_jobs(where: dict[str, Any], rows: int) -> Callable[[], int]:
+    """Return a function for the number of estimates on this many rows that keep the device busy."""
+    return lambda: _native.concurrent_estimates({**where, "threads": 0}, rows)
+
+
 def _run_on_threads(
-    function: Callable[[Job], Result], jobs: Sequence[Job], n_jobs: int | None
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    n_jobs: int | None,
+    concurrent: Callable[[], int] | None,
 ) -> Iterator[tuple[int, Result]]:
     joblib = sys.modules.get("joblib")
     if n_jobs is None and joblib is not None:
         n_jobs = _configured(joblib, "n_jobs")
+    if n_jobs is None and concurrent is not None and jobs:
+        n_jobs = concurrent()
     workers = min(_worker_count(n_jobs), len(jobs)) or 1
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=workers) as pool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native
 from ._blocks import Divergence, as_json, as_text, check_count, level_text
 from ._estimate import Effort, estimate_plan
+from ._execution import Device, Precision, execution
 from ._progress import ProgressCallback, progress_callback
 from ._result import Summarised, wrapped
 
@@ -121,6 +122,8 @@ def power_analysis(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     threads: int = 0,
     progress: bool | ProgressCallback | None = None,
 ) -> PowerAnalysis:
@@ -148,7 +151,7 @@ def power_analysis(
         The number of simulated tables, in total or for each of ``rows``.
     scenario
         The distribution of the tables; :func:`names` lists them.
-    estimator, effort, folds, permutations, seed, threads, progress
+    estimator, effort, folds, permutations, seed, device, precision, threads, progress
         As for :func:`mutual_information`.
 
     Examples
@@ -174,7 +177,7 @@ def power_analysis(
             float(alpha),
             check_count(tables, "tables"),
             as_json(plan, "plan"),
-            check_count(threads, "threads"),
+            execution(device, precision, threads),
             callback,
         )
     return PowerAnalysis._from_native(answer)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ._execution import Device, Precision, execution
 from ._native import Model, __version__
 
 if TYPE_CHECKING:
@@ -208,12 +209,20 @@ class Critics:
         return tuple(self._model.names[1])
 
     def score_samples(
-        self, x: Any, y: Any, *, missing: str = "drop", threads: int = 0
+        self,
+        x: Any,
+        y: Any,
+        *,
+        missing: str = "drop",
+        device: Device = "auto",
+        precision: Precision | None = None,
+        threads: int = 0,
     ) -> NDArray[np.float64]:
         """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         from ._estimate import score_samples
 
-        return score_samples(self._model, x, y, missing=missing, threads=threads)
+        where = execution(device, precision, threads)
+        return score_samples(self._model, x, y, missing, where)
 
     def __repr__(self) -> str:
         return f"Critics(x={', '.join(self.x[:4])}; y={', '.join(self.y[:4])})"
@@ -342,13 +351,22 @@ class Estimate(Summarised):
         return self.mi / math.log(2.0)
 
     def score_samples(
-        self, x: Any, y: Any, *, missing: str = "drop", threads: int = 0
+        self,
+        x: Any,
+        y: Any,
+        *,
+        missing: str = "drop",
+        device: Device = "auto",
+        precision: Precision | None = None,
+        threads: int = 0,
     ) -> NDArray[np.float64]:
         """Return the log ratios of new rows in nats, averaged over the folds' critics."""
         if self.critics is None:
             of = "given" if self.given else f"estimator='{self.estimator}'"
             raise ValueError(f"{of}: such an estimate has no critics to score new rows with")
-        return self.critics.score_samples(x, y, missing=missing, threads=threads)
+        return self.critics.score_samples(
+            x, y, missing=missing, device=device, precision=precision, threads=threads
+        )
 
     def _repr_html_(self) -> str:
         from ._html import card

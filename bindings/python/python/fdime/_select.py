@@ -21,6 +21,7 @@ from ._estimate import (
     estimate_plan,
     reading_options,
 )
+from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
 from ._result import saved_record
@@ -127,6 +128,8 @@ def select_features(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     threads: int = 0,
     progress: bool | ProgressCallback | None = None,
 ) -> Selection:
@@ -153,7 +156,7 @@ def select_features(
     missing
         ``'drop'`` leaves out the rows in which any feature or the target is missing; ``'error'``
         refuses them.
-    estimator, effort, blocks, folds, permutations, seed, threads, progress
+    estimator, effort, blocks, folds, permutations, seed, device, precision, threads, progress
         As for :func:`mutual_information`. ``estimator='copula'`` is much faster, for numeric
         features and targets with monotonic dependence. More permutations
         are made where many candidates need them for a significant test.
@@ -195,7 +198,7 @@ def select_features(
             as_text(criterion, "criterion"),
             as_json(plan, "plan"),
             reading_options(None, None, missing, "error"),
-            check_count(threads, "threads"),
+            execution(device, precision, threads),
             callback,
         )
     answer = json.loads(text)

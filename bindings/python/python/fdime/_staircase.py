@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,13 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import (
     Divergence,
-    FdimeWarning,
     as_json,
     check_count,
     estimator_name,
     level_text,
     warn_of_notice,
 )
+from ._execution import Device, Precision, execution
 from ._parallel import joblib_with_backend, run_jobs
 from ._progress import ProgressCallback, progress_callback
 
@@ -149,8 +148,8 @@ def _chain(chain: Any) -> int | list[list[int]] | None:
 def staircase(
     estimator: str | Divergence | Sequence[str | Divergence] | None = None,
     *,
-    device: str = "auto",
-    precision: str | None = None,
+    device: Device = "auto",
+    precision: Precision | None = None,
     threads: int = 0,
     n_jobs: int | None = None,
     log: str | os.PathLike[str] | None = None,
@@ -207,21 +206,19 @@ def staircase(
     """
     plan = staircase_plan(estimator, **options)
     plans = _native.run_plans(json.dumps(plan))
-    workers = check_count(threads, "threads")
+    where = execution(device, precision, threads)
     with progress_callback(progress) as callback:
         if joblib_with_backend() is None:
-            traces, notices = _native.execute(plans, device, precision, workers, log, callback)
+            traces = _native.execute(plans, where, log, callback)
         elif log is not None:
             raise ValueError(
                 "log cannot be used with a joblib backend, which has several processes"
             )
         else:
-            jobs = [_Run(text, device, precision) for text in plans]
-            traces, notices = _execute_on_backend(jobs, n_jobs, callback)
+            jobs = [_Run(text, {**where, "threads": 1}) for text in plans]
+            traces = _execute_on_backend(jobs, n_jobs, callback)
     for entry in plan["estimators"]:
         warn_of_notice(entry["name"])
-    for notice in dict.fromkeys(notices):
-        warnings.warn(notice, FdimeWarning, stacklevel=2)
     return _result(plan, traces)
 
 
@@ -230,26 +227,23 @@ class _Run:
     """One run, as a job that can run in another process."""
 
     plan: str
-    device: str
-    precision: str | None
+    where: dict[str, Any]
 
 
-def _execute_one(job: _Run) -> tuple[_native.Trace, list[str]]:
-    (trace,), notices = _native.execute([job.plan], job.device, job.precision, 1, None, None)
-    return trace, notices
+def _execute_one(job: _Run) -> _native.Trace:
+    (trace,) = _native.execute([job.plan], job.where, None, None)
+    return trace
 
 
 def _execute_on_backend(
     jobs: list[_Run], n_jobs: int | None, callback: ProgressCallback | None
-) -> tuple[list[_native.Trace], list[str]]:
+) -> list[_native.Trace]:
     traces: dict[int, _native.Trace] = {}
-    all_notices: list[str] = []
-    for index, (trace, notices) in run_jobs(_execute_one, jobs, n_jobs):
+    for index, trace in run_jobs(_execute_one, jobs, n_jobs):
         traces[index] = trace
-        all_notices += notices
         if callback is not None:
             callback(len(traces) / len(jobs))
-    return [traces[index] for index in range(len(jobs))], all_notices
+    return [traces[index] for index in range(len(jobs))]
 
 
 def _result(plan: dict[str, Any], traces: list[_native.Trace]) -> Staircase:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from . import _native
 from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
 from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_indices, selector_list, single_column
 from ._journal import run_unfinished, series_heading
 from ._matrix import _positions
-from ._parallel import raise_if_cancelled
+from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
 from ._result import saved_record
 
@@ -192,6 +193,8 @@ def transfer_entropy(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     n_jobs: int | None = None,
     progress: bool | ProgressCallback | None = None,
 ) -> TransferEntropy:
@@ -216,7 +219,7 @@ def transfer_entropy(
         every row is a step.
     group
         The recording of each row. The past of an instant is never in another recording.
-    estimator, effort, discrete, numeric, folds, permutations, seed
+    estimator, effort, discrete, numeric, folds, permutations, seed, device, precision
         As for :func:`mutual_information`. ``ksg`` is not supported.
     missing
         ``'drop'`` leaves out instants with a missing value; ``'error'`` refuses missing values.
@@ -224,7 +227,7 @@ def transfer_entropy(
         The number of rows to leave out between contiguous folds. None computes it from the
         autocorrelation time.
     n_jobs
-        The number of directions in parallel; None means all cores.
+        The number of directions in parallel; None means all cores, or as many as the GPU needs.
     progress
         As for :func:`mutual_information`.
 
@@ -263,6 +266,7 @@ def transfer_entropy(
         {"estimator": estimator, "effort": effort, "folds": folds}
         | {"permutations": permutations, "seed": seed},
         missing,
+        execution(device, precision),
     )
     with progress_callback(progress) as callback:
         forward, backward = work.run(None, n_jobs, callback)
@@ -290,6 +294,8 @@ def transfer_network(
     folds: int = 5,
     permutations: int = 999,
     seed: int = 0,
+    device: Device = "auto",
+    precision: Precision | None = None,
     n_jobs: int | None = None,
     journal: str | os.PathLike[str] | None = None,
     progress: bool | ProgressCallback | None = None,
@@ -307,7 +313,7 @@ def transfer_network(
         The columns to compare; by default all. Names, patterns or a list of them.
     history, lags, time, group, estimator, effort, discrete, numeric, missing, blocks, folds
         As for :func:`transfer_entropy`.
-    permutations, seed, n_jobs, progress
+    permutations, seed, device, precision, n_jobs, progress
         As for :func:`transfer_entropy`.
     journal
         A file to which each finished direction is appended. If the process is killed, the same call
@@ -341,6 +347,7 @@ def transfer_network(
         {"estimator": estimator, "effort": effort, "folds": folds}
         | {"permutations": permutations, "seed": seed},
         missing,
+        execution(device, precision),
     )
     with (
         nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
@@ -358,12 +365,13 @@ class TransferJob:
     target: dict[str, _native.Table | None]
     plan: str
     options: dict[str, Any]
+    where: dict[str, Any]
 
 
 def estimate_transfer(job: TransferJob) -> dict[str, Any]:
     """Return the estimate of a direction, or its ``problem``. It uses one thread."""
     text = _native.estimate_transfer(
-        job.source, job.target, job.plan, job.options, 1, raise_if_cancelled
+        job.source, job.target, job.plan, job.options, job.where, raise_if_cancelled
     )
     estimate: dict[str, Any] = json.loads(text)
     return estimate
@@ -378,6 +386,7 @@ class _Work:
     group: _native.Table | None
     plan: dict[str, Any]
     options: dict[str, Any]
+    where: dict[str, Any]
 
     @classmethod
     def new(
@@ -387,6 +396,7 @@ class _Work:
         past: tuple[int | None, Iterable[int] | None, int | None],
         settings: dict[str, Any],
         missing: MissingOrConstant,
+        where: dict[str, Any],
     ) -> _Work:
         """Return the work for these arguments; raise an error if it cannot be done."""
         history, lags, blocks = past
@@ -406,7 +416,7 @@ class _Work:
         options = reading_options(None, None, missing, "error")
         if missing == "error":
             table.check_complete()
-        work = cls(table, time, group, plan, options)
+        work = cls(table, time, group, plan, options, where)
         _native.check_transfer(work.timed(table), as_json(plan, "plan"))
         return work
 
@@ -436,10 +446,12 @@ class _Work:
                 for j in {j for _, j in remaining}
             }
             return [
-                TransferJob(columns[i], targets[j], plans[j], self.options) for i, j in remaining
+                TransferJob(columns[i], targets[j], plans[j], self.options, self.where)
+                for i, j in remaining
             ]
 
-        found = run_unfinished(keys, estimate_transfer, jobs, journal, n_jobs, callback)
+        concurrent = concurrent_jobs(self.where, self.table.rows)
+        found = run_unfinished(keys, estimate_transfer, jobs, journal, n_jobs, concurrent, callback)
         text = _native.compare_transfers(json.dumps(found))
         directions: list[dict[str, Any]] = json.loads(text)
         return directions

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ._blocks import Divergence
 from ._estimate import ChainChoice, Effort, MissingOrConstant, mutual_information
+from ._execution import Device, Precision
 from ._result import Estimate
 from ._select import Criterion, Selection, select_features
 
@@ -71,6 +72,8 @@ class MutualInformation(BaseEstimator):
         folds: int = 5,
         permutations: int = 999,
         seed: int = 0,
+        device: Device = "auto",
+        precision: Precision | None = None,
         threads: int = 0,
     ) -> None:
         self.estimator = estimator
@@ -84,6 +87,8 @@ class MutualInformation(BaseEstimator):
         self.folds = folds
         self.permutations = permutations
         self.seed = seed
+        self.device = device
+        self.precision = precision
         self.threads = threads
 
     def fit(self, X: Any, y: Any) -> MutualInformation:
@@ -102,7 +107,14 @@ class MutualInformation(BaseEstimator):
         """Return the pointwise mutual information ln p(x,y)/(p(x)p(y)) of new rows, in nats."""
         check_is_fitted(self)
         _check(self, X, reset=False)
-        return self.result_.score_samples(X, y, missing=self.missing, threads=self.threads)
+        return self.result_.score_samples(
+            X,
+            y,
+            missing=self.missing,
+            device=self.device,
+            precision=self.precision,
+            threads=self.threads,
+        )
 
     def score(self, X: Any, y: Any) -> float:
         """Return the mean of :meth:`score_samples`, the mutual information on new rows, in nats."""
@@ -159,6 +171,8 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
         folds: int = 5,
         permutations: int = 999,
         seed: int = 0,
+        device: Device = "auto",
+        precision: Precision | None = None,
         threads: int = 0,
     ) -> None:
         self.k = k
@@ -171,6 +185,8 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
         self.folds = folds
         self.permutations = permutations
         self.seed = seed
+        self.device = device
+        self.precision = precision
         self.threads = threads
 
     def fit(self, X: Any, y: Any) -> MutualInformationSelector:

@@ -41,7 +41,7 @@ pub struct Scoring<'a> {
 }
 
 /// An executor of trainings. It gets all of them together, so that it can run many at a time.
-pub trait Engine: Sync {
+pub trait Engine: Send + Sync {
     /// Returns the device of this engine.
     fn device(&self) -> Device;
 

@@ -174,6 +174,7 @@ impl<'a> Session<'a> {
 
     /// Starts one training step on the data in memory.
     pub(super) fn train(&self) -> Result<()> {
+        self.start(self.program.pairs_of_samples(0).as_slice())?;
         self.start(&self.program.train(0))
     }
 
