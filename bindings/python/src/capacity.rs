@@ -5,8 +5,8 @@ use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::InputAndOutput;
-use fdime::estimate::{CapacityReport, EstimatePlan, channel_capacity as library_capacity};
 use fdime::Error;
+use fdime::estimate::{CapacityReport, EstimatePlan, channel_capacity as library_capacity};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::Instant;
@@ -28,8 +28,7 @@ pub fn channel_capacity<'py>(
     let table = pair_table(&input.get().frame, &output.get().frame, None, &options, roles)?;
     let plan = call_library(|| Ok(plan.for_data(&table.x, &table.y)))?;
     let capacity = run_on_engine(py, &execution, callback, |engine, progress| {
-        library_capacity(&table.x, &table.y, &plan, engine, progress)
-            .map_err(in_words)
+        library_capacity(&table.x, &table.y, &plan, engine, progress).map_err(in_words)
     })?;
     let seconds = start.elapsed().as_secs_f64();
     catch_panic(|| {

@@ -4,12 +4,12 @@ use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, exception, parse_json, to_json};
 use crate::table::Table;
 use crate::wording::KeywordArguments;
+use fdime::Estimator;
 use fdime::data::{Column, ConstantColumns, Frame, MissingRows, PairTable, Reading, scoring_pairs};
 use fdime::estimate::{
     self as library, Estimate, EstimatePlan, EstimateReport, Paragraph, RowOrder, SavedColumn,
     SavedModel,
 };
-use fdime::Estimator;
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,8 +1,8 @@
 //! Lags of series, and the journal of those that are finished.
 
 use crate::background::run_in_background;
-use crate::execution::{Execution, run_on_engine};
 use crate::estimate::{ReadingOptions, X_AND_Y, side_by_side};
+use crate::execution::{Execution, run_on_engine};
 use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use crate::matrix::SharedJournal;
 use crate::table::Table;

@@ -6,8 +6,8 @@ use crate::failure::{call_library, catch_panic, parse_json, to_json};
 use fdime::estimate::Progress;
 use fdime::train::{Outcome, RunLog, StaircasePlan, StaircaseRun, TermSummary, summarise_terms};
 use fdime::{
-    Activation, Device, Ending, Engine, Error, Observer, RunPlan,
-    RunsSummary, StepRecord, Trace as RunTrace, summarise_runs,
+    Activation, Device, Ending, Engine, Error, Observer, RunPlan, RunsSummary, StepRecord,
+    Trace as RunTrace, summarise_runs,
 };
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;

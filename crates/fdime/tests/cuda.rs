@@ -9,8 +9,8 @@ use fdime::parallel::Workers;
 use fdime::random::{Purpose, Rng, random_index, stream};
 use fdime::scores::{ScoreBlock, Scores};
 use fdime::train::{
-    BatchSource, Batches, Checkpoint, CriticLearner, HeldOut, LearningRateSchedule, StaircasePlan,
-    StaircaseRun, TableSource,
+    BatchSource, Batches, Checkpoint, CriticLearner, HeldOut, LearningRateSchedule, Outcome,
+    StaircasePlan, StaircaseRun, TableSource,
 };
 use fdime::{
     Activation, Chain, CpuEngine, CriticKind, CriticPlan, DrawnImages, Ending, Engine, Estimator,
@@ -792,6 +792,49 @@ fn trainings_on_tables_agree_within_their_noise() {
         let sigmas = (gpu_mean - cpu_mean).abs() / (gpu_error + cpu_error).sqrt().max(1e-3);
         println!("{name}: GPU {gpu_mean:.4}, CPU {cpu_mean:.4}, {sigmas:.1} sigmas apart");
         assert!(sigmas < 5.0, "{name}");
+    }
+}
+
+/// A small network that is trained by one thread block, as one of many, makes the same steps as alone,
+/// where kernels share a step: the random numbers are the same, and only rounding differs. A batch of
+/// 100 pairs is not a multiple of the rows that a block computes at a time.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn thread_blocks_train_like_the_other_kernels() {
+    let gpu = engine(Precision::Tf32);
+    for (hidden, dims, activation, dropout, pairing) in [
+        (&[96, 96][..], (3, 2), Activation::Elu, 0.1, Pairing::Derangement),
+        (&[96, 96], (20, 9), Activation::Relu, 0.2, Pairing::Shift),
+        (&[128, 128, 128], (1, 1), Activation::Elu, 0.1, Pairing::Derangement),
+        (&[128, 128, 128], (40, 8), Activation::Softplus, 0.0, Pairing::Derangement),
+    ] {
+        let table = GaussianTable::new(dims, 1_000, 300, 2);
+        let mut training = table_trainings().remove(0);
+        let learner = training.learner.critic_mut().unwrap();
+        learner.pairing = pairing;
+        let critic = &mut learner.critic;
+        (critic.hidden, critic.activation, critic.dropout) = (hidden.into(), activation, dropout);
+        training.batch = 100;
+        let curves = |runs: u64| -> Vec<Vec<f64>> {
+            let seeded: Vec<Training> =
+                (0..runs).map(|seed| Training { seed, ..training.clone() }).collect();
+            let task = |training| Task { training, source: &table, steps: 120 };
+            let tasks: Vec<Task> = seeded.iter().map(task).collect();
+            let best = |outcome: fdime::Result<Outcome>| outcome.unwrap().best.unwrap();
+            let outcomes = gpu.execute(&tasks, &silent).into_iter().map(best);
+            let curve =
+                |best: Checkpoint| best.curve.iter().map(|point| point.validation).collect();
+            outcomes.map(curve).collect()
+        };
+        let (few, many) = (curves(3), curves(200));
+        for (alone, together) in few.iter().zip(&many) {
+            let errors: Vec<f64> = alone.iter().zip(together).map(|(a, b)| (a - b).abs()).collect();
+            let largest = errors.iter().copied().fold(0.0, f64::max);
+            println!("{hidden:?} {dims:?} {activation}: {:.1e}, at most {largest:.1e}", errors[2]);
+            assert_eq!(errors.len(), 13);
+            assert!(errors[2] < 2e-3 && largest < 2e-2, "{errors:?}");
+            assert!(together[12] > together[0] + 0.1, "{together:?}");
+        }
     }
 }
 

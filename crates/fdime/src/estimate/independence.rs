@@ -9,6 +9,7 @@ use crate::scores::ScoreBlock;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The maximum number of rows in a block. All pairs within a block are scored, and permutations stay
 /// within blocks. These permutations form a group, so the test is valid, and no number of them needs
@@ -172,22 +173,21 @@ impl PairedNull {
     /// Returns the sums of log ratios and ties over one pairing: a random one, or the observed one
     /// if `random` is `None`.
     fn sums(&self, random: &mut Option<&mut Rng>) -> (f64, f64) {
+        let ties_of = |range: Range<usize>| self.ties.get(range).unwrap_or(&[]);
         let (mut ratios, mut ties) = (0.0, 0.0);
-        let mut add = |index: usize| {
-            ratios += f64::from(self.ratios[index]);
-            ties += f64::from(self.ties.get(index).copied().unwrap_or(0.0));
-        };
         match &self.kind {
             Kind::Blocks(sizes) => {
                 let mut start = 0;
-                let mut order = Vec::with_capacity(BLOCK);
+                let mut order = vec![0u32; sizes.iter().max().copied().unwrap_or(0)];
                 for &n in sizes {
-                    order.clear();
-                    order.extend(0..n);
+                    let order = &mut order[..n];
+                    (0..).zip(&mut *order).for_each(|(j, place)| *place = j);
                     if let Some(rng) = random {
                         order.shuffle(rng);
                     }
-                    order.iter().enumerate().for_each(|(i, j)| add(start + i * n + j));
+                    let square = start..start + n * n;
+                    ratios = add_chosen(ratios, &self.ratios[square.clone()], order);
+                    ties = add_chosen(ties, ties_of(square), order);
                     start += n * n;
                 }
             }
@@ -198,11 +198,22 @@ impl PairedNull {
                     Some(rng) => rng.random_range(0..=shifts),
                     None => 0,
                 };
-                (run * n..(run + 1) * n).for_each(add);
+                let run = run * n..(run + 1) * n;
+                let sum = |values: &[f32]| values.iter().map(|value| f64::from(*value)).sum();
+                (ratios, ties) = (sum(&self.ratios[run.clone()]), sum(ties_of(run)));
             }
         }
         (ratios, ties)
     }
+}
+
+/// Adds one value of each row of a square matrix to `sum`: the column of row i is `columns[i]`. Adds
+/// nothing if there are no values.
+fn add_chosen(mut sum: f64, square: &[f32], columns: &[u32]) -> f64 {
+    for (row, column) in square.chunks_exact(columns.len().max(1)).zip(columns) {
+        sum += f64::from(row[*column as usize]);
+    }
+    sum
 }
 
 impl IndependenceTest {

@@ -68,7 +68,10 @@ fn run_range<T: Send>(
     jobs: Range<usize>,
     job: &(impl Fn(usize, usize) -> T + Sync),
 ) -> Vec<T> {
-    let concurrent = threads.min(jobs.len()).max(1);
+    if jobs.is_empty() {
+        return Vec::new();
+    }
+    let concurrent = threads.min(jobs.len());
     let next = AtomicUsize::new(jobs.start);
     let finished: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
     let work = || {
@@ -82,8 +85,10 @@ fn run_range<T: Send>(
             finished.lock().unwrap_or_else(|error| error.into_inner()).push((index, result));
         }
     };
+    // The first worker is this thread.
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..concurrent).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (1..concurrent).map(|_| scope.spawn(work)).collect();
+        work();
         for worker in workers {
             // The scope alone would replace the message of a panic by its own.
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -265,14 +265,7 @@ shared! {
         piece_stride: u64,
     }
 
-    struct AdamTask {
-        parameters: Buffer,
-        moments: Buffer,
-        count: u64,
-        sections: i32,
-        step: u32,
-        bias_at: u64,
-        base: u64,
+    struct AdamRates {
         learning_rate: f32,
         total_steps: f32,
         warm_up_steps: f32,
@@ -282,7 +275,20 @@ shared! {
         ln_beta2: f32,
         epsilon: f32,
         decay: f32,
+        padding: u32,
+    }
+
+    struct AdamTask {
+        parameters: Buffer,
+        moments: Buffer,
+        count: u64,
+        sections: i32,
+        step: u32,
+        bias_at: u64,
+        base: u64,
+        rates: AdamRates,
         has_score_bias: i32,
+        padding: u32,
         objective: ObjectiveTask,
         table: [Section; MAX_SECTIONS],
     }
@@ -408,6 +414,22 @@ shared! {
         checks: u64,
         selected: u64,
         check_stride: u64,
+    }
+
+    struct SmallTask {
+        table: TableTask,
+        objective: ObjectiveTask,
+        dropout: Dropout,
+        parameters: Buffer,
+        moments: Buffer,
+        rates: AdamRates,
+        parameters_at: [u64; 8],
+        moments_at: [u64; 8],
+        bias_at: u64,
+        count: u64,
+        partner_step: u64,
+        steps: i32,
+        padding: u32,
     }
 
     struct PartnerTask {

@@ -4,9 +4,10 @@ use super::device_error;
 use crate::data::without_panic;
 use crate::engine::gpu::DeviceInfo;
 use crate::error::Result;
+use bytemuck::Pod;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
-use cudarc::driver::{CudaContext, CudaStream, sys};
-use std::sync::Arc;
+use cudarc::driver::{CudaContext, CudaStream, PinnedHostSlice, sys};
+use std::sync::{Arc, Mutex};
 
 /// The oldest architecture whose tensor cores support tf32.
 const MIN_ARCHITECTURE: u32 = 80;
@@ -21,6 +22,39 @@ pub(super) struct Device {
     pub(super) multiprocessors: u32,
     /// The maximum size of a thread block's shared memory, in bytes.
     pub(super) shared_limit: u32,
+    pub(super) staging: Staging,
+}
+
+/// Memory of the host that is copied to and from the device without the driver's own copy. It grows
+/// as needed and is used again.
+#[derive(Default)]
+pub(super) struct Staging(Mutex<Option<PinnedHostSlice<u64>>>);
+
+impl Staging {
+    /// Calls `f` with memory for `length` values; what is in it is arbitrary.
+    pub(super) fn with<T: Pod, R>(
+        &self,
+        context: &Arc<CudaContext>,
+        length: usize,
+        f: impl FnOnce(&mut [T]) -> Result<R>,
+    ) -> Result<R> {
+        let mut memory = self.0.lock().unwrap_or_else(|error| error.into_inner());
+        let words = (length * size_of::<T>()).div_ceil(size_of::<u64>());
+        if memory.as_ref().is_none_or(|memory| memory.len() < words) {
+            *memory = None;
+            let wanted = words.next_power_of_two();
+            // SAFETY: any bytes are valid numbers.
+            let pinned = guarded(|| unsafe { context.alloc_pinned_with_flags::<u64>(wanted, 0) })?;
+            *memory = Some(pinned);
+        }
+        match memory.as_mut() {
+            Some(memory) => {
+                let words_of_memory = guarded(|| memory.as_mut_slice())?;
+                f(&mut bytemuck::cast_slice_mut(words_of_memory)[..length])
+            }
+            None => Err(device_error("no memory of the host")),
+        }
+    }
 }
 
 /// Returns all GPUs, or an error if the driver cannot be used.
@@ -69,6 +103,8 @@ impl Device {
             let context = CudaContext::new(ordinal)?;
             // SAFETY: every buffer is used on one stream only, so no events are needed.
             unsafe { context.disable_event_tracking() };
+            // Threads that wait for the GPU leave the cores to others.
+            context.set_blocking_synchronize()?;
             let (major, minor) = context.compute_capability()?;
             let multiprocessors =
                 context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
@@ -80,6 +116,7 @@ impl Device {
                 name: context.name()?,
                 architecture: (10 * major + minor).unsigned_abs(),
                 multiprocessors: multiprocessors.unsigned_abs(),
+                staging: Staging::default(),
                 context,
             })
         })

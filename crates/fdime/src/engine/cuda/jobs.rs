@@ -6,7 +6,7 @@ use super::launcher::{Launcher, captured_steps, runs_that_fit};
 use super::plan::{GpuPlan, RunSpec, initial_parameters};
 use super::program::{Needs, SampleShape, Shape};
 use super::session::{Replay, Session};
-use super::table::{Capacity, HELD_OUT_BLOCK, Lists, RunTable};
+use super::table::{Capacity, HELD_OUT_BLOCK, KnownLists, Lists, PairList, RunTable};
 use crate::critic::Inputs;
 use crate::engine::Scoring;
 use crate::error::Result;
@@ -30,6 +30,8 @@ pub(super) struct TrainingJob {
     pub(super) inputs: Inputs,
     pub(super) train: usize,
     pub(super) held_out: Option<HeldOutPairs>,
+    /// The held-out pairs that are scored one by one.
+    listed: PairList,
     pub(super) reply: Reply,
 }
 
@@ -39,37 +41,45 @@ pub(super) struct ScoringJob {
     pub(super) spec: RunSpec<'static>,
     pub(super) parameters: Vec<f32>,
     pub(super) inputs: Inputs,
-    pub(super) pairs: Vec<(u32, u32)>,
+    pub(super) pairs: PairList,
     pub(super) reply: Sender<Result<Vec<f32>>>,
 }
 
 impl TrainingJob {
     /// Computes the inputs and the initial parameters of a plan on the rows of a table.
-    pub(super) fn new(plan: &GpuPlan, reply: Reply) -> Result<Self> {
+    pub(super) fn new(plan: &GpuPlan, known: &KnownLists, reply: Reply) -> Result<Self> {
         let source = plan.table().ok_or_else(|| device_error("the samples are not a table"))?;
         let (learner, inputs) = (plan.learner(), source.inputs()?);
+        let shape = Shape::from_plan(plan)?;
+        let held_out = HeldOutPairs::new(learner, source.held_out_rows());
+        let listed = held_out.filter(|_| !computes_blocks(&shape)).map(HeldOutPairs::pairs);
         Ok(TrainingJob {
-            shape: Shape::from_plan(plan)?,
+            shape,
             spec: RunSpec::for_table(plan),
             estimator: learner.estimator.clone(),
             parameters: initial_parameters(plan)?,
             inputs,
             train: source.training_rows(),
-            held_out: HeldOutPairs::new(learner, source.held_out_rows()),
+            held_out,
+            listed: known.list(&listed.unwrap_or_default()),
             reply,
         })
     }
 }
 
 impl ScoringJob {
-    pub(super) fn new(scoring: &Scoring, reply: Sender<Result<Vec<f32>>>) -> Self {
+    pub(super) fn new(
+        scoring: &Scoring,
+        known: &KnownLists,
+        reply: Sender<Result<Vec<f32>>>,
+    ) -> Self {
         let Scoring { critic, parameters, inputs, pairs } = *scoring;
         ScoringJob {
             shape: Shape::for_scores(critic, inputs.dims),
             spec: RunSpec::for_scores(inputs.dims),
             parameters: parameters.to_vec(),
             inputs: inputs.clone(),
-            pairs: pairs.to_vec(),
+            pairs: known.list(pairs),
             reply,
         }
     }
@@ -107,8 +117,8 @@ impl Reply {
 trait TableJob {
     fn shape(&self) -> &Shape;
     fn table(&self) -> RunTable<'_>;
-    /// Adds the job's pairs to the lists of all runs. `known` holds pairs that runs may share.
-    fn list(&self, lists: &mut Lists, known: &mut HashMap<HeldOutPairs, usize>);
+    /// Returns the pairs that are scored one by one.
+    fn listed(&self) -> &PairList;
 }
 
 impl TableJob for TrainingJob {
@@ -120,17 +130,8 @@ impl TableJob for TrainingJob {
         RunTable { inputs: &self.inputs, train: self.train }
     }
 
-    fn list(&self, lists: &mut Lists, known: &mut HashMap<HeldOutPairs, usize>) {
-        match self.held_out.filter(|_| !computes_blocks(&self.shape)) {
-            None => lists.add([]),
-            Some(pairs) => match known.get(&pairs) {
-                Some(run) => lists.share(*run),
-                None => {
-                    known.insert(pairs, lists.places.len());
-                    lists.add(pairs.pairs());
-                }
-            },
-        }
+    fn listed(&self) -> &PairList {
+        &self.listed
     }
 }
 
@@ -143,8 +144,8 @@ impl TableJob for ScoringJob {
         RunTable { inputs: &self.inputs, train: 0 }
     }
 
-    fn list(&self, lists: &mut Lists, _known: &mut HashMap<HeldOutPairs, usize>) {
-        lists.add(self.pairs.iter().copied());
+    fn listed(&self) -> &PairList {
+        &self.pairs
     }
 }
 
@@ -154,8 +155,8 @@ fn computes_blocks(shape: &Shape) -> bool {
 }
 
 fn lists<J: TableJob>(jobs: &[J]) -> Lists {
-    let (mut lists, mut known) = (Lists::default(), HashMap::new());
-    jobs.iter().for_each(|job| job.list(&mut lists, &mut known));
+    let mut lists = Lists::default();
+    jobs.iter().for_each(|job| lists.add(job.listed()));
     lists
 }
 
@@ -229,8 +230,9 @@ fn score_together(launcher: &Launcher, jobs: &[ScoringJob]) -> Result<usize> {
     let parameters: Vec<&[f32]> = jobs.iter().map(|job| &job.parameters[..]).collect();
     session.load_runs(&specs, &parameters)?;
     session.score_listed()?;
-    for (run, job) in jobs.iter().enumerate() {
-        let _ = job.reply.send(Ok(session.scores(run, job.pairs.len())?));
+    let counts: Vec<usize> = jobs.iter().map(|job| job.pairs.len()).collect();
+    for (job, scores) in jobs.iter().zip(session.scores(&counts)?) {
+        let _ = job.reply.send(Ok(scores));
     }
     Ok(runs)
 }
@@ -326,12 +328,17 @@ impl TrainingProgress<'_> {
     /// Chooses the best parameters of each training and reports its end.
     fn conclude(&self, session: &Session, checks: &[usize], has_held_out: bool) -> Result<()> {
         let runs = self.jobs.len();
-        let scores = if has_held_out { session.scores_of_checks()? } else { Vec::new() };
-        let per_run = scores.len() / (runs * checks.len());
-        let chosen = run_jobs(thread_count(0), runs, |run, _| {
-            let of_check = |check: usize| &scores[(check * runs + run) * per_run..][..per_run];
-            self.validated(run, checks, of_check)
-        });
+        let choose = |scores: &[f32]| {
+            let per_run = scores.len() / (runs * checks.len());
+            run_jobs(thread_count(0), runs, |run, _| {
+                let of_check = |check: usize| &scores[(check * runs + run) * per_run..][..per_run];
+                self.validated(run, checks, of_check)
+            })
+        };
+        let chosen = match has_held_out {
+            true => session.scores_of_checks(choose)?,
+            false => choose(&[]),
+        };
         let selected: Vec<u32> = chosen.iter().map(|chosen| chosen.selected as u32).collect();
         let dims = self.jobs[0].inputs.dims;
         let parameters = match has_held_out {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The sources in the order of their dependencies.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("kernels/common.cuh"),
     include_str!("kernels/product.cuh"),
     include_str!("kernels/wgmma.cuh"),
@@ -25,6 +25,7 @@ const SOURCES: [&str; 9] = [
     include_str!("kernels/sample.cu"),
     include_str!("kernels/table.cu"),
     include_str!("kernels/adam.cu"),
+    include_str!("kernels/small.cu"),
 ];
 
 /// Returns all kernels as one source, with assertions that host and device agree on the layout of

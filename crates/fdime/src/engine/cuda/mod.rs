@@ -19,6 +19,7 @@ mod plan;
 mod program;
 mod queue;
 mod session;
+mod small;
 mod table;
 
 pub use super::gpu::{DeviceInfo, Precision};
@@ -45,6 +46,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use table::KnownLists;
 
 fn device_error(reason: impl Into<Message>) -> Error {
     Error::Device { reason: reason.into() }
@@ -75,6 +77,7 @@ struct Gpu {
     busy: Mutex<()>,
     /// For work on tables.
     queue: Queue,
+    known_lists: KnownLists,
     /// Whether the CPU does what the GPU fails to do.
     continues_on_cpu: bool,
     /// What was already reported.
@@ -135,6 +138,7 @@ impl CudaEngine {
         let launcher = Launcher::new(precision, Arc::new(notice))?;
         let gpu = Gpu {
             queue: Queue::new(&launcher)?,
+            known_lists: KnownLists::default(),
             launcher,
             busy: Mutex::default(),
             continues_on_cpu,
@@ -334,7 +338,7 @@ impl CudaEngine {
         let jobs = run_jobs(self.threads(), plans.len(), |place, _| {
             let is_stopped = Arc::clone(&stops[place]);
             let reply = Reply { index: place, sender: sender.clone(), is_stopped };
-            TrainingJob::new(&plans[place].1, reply)
+            TrainingJob::new(&plans[place].1, &self.gpu.known_lists, reply)
         });
         drop(sender);
         let mut failures: Vec<Option<Error>> = vec![None; plans.len()];
@@ -406,7 +410,7 @@ impl CudaEngine {
     /// Returns the scores of pairs of a table, computed together with those of other threads.
     fn scores_of_table(&self, scoring: &Scoring, tick: Tick) -> Result<Vec<f32>> {
         let (reply, scores) = mpsc::channel();
-        self.gpu.queue.score(ScoringJob::new(scoring, reply));
+        self.gpu.queue.score(ScoringJob::new(scoring, &self.gpu.known_lists, reply));
         loop {
             match scores.recv_timeout(TICK) {
                 Ok(scores) => return scores,

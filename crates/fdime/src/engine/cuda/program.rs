@@ -203,7 +203,7 @@ pub(super) struct ParameterBlock {
 pub(super) struct Program {
     pub(super) shape: Shape,
     pub(super) tiling: Tiling,
-    needs: Needs,
+    pub(super) needs: Needs,
     network: Network,
     /// The end of its memory.
     pub(super) end: u64,
@@ -212,13 +212,13 @@ pub(super) struct Program {
     pub(super) ld: (usize, usize),
     samples: Samples,
     pub(super) parameters: Buffer,
-    moments: Buffer,
+    pub(super) moments: Buffer,
     /// The tables that samples are rows of.
     pub(super) tables: Option<Tables>,
     /// Partners of all captured steps and runs, where they are drawn at random.
     pub(super) partner: Option<DeviceSlice<u32>>,
     pub(super) vectors: Vectors,
-    objective: abi::ObjectiveTask,
+    pub(super) objective: abi::ObjectiveTask,
 }
 
 /// What the inputs of a step are selected from. `columns` are runs x columns of the program's x and
@@ -577,7 +577,7 @@ impl Program {
         pairs
     }
 
-    fn dropout(&self, step: usize) -> abi::Dropout {
+    pub(super) fn dropout(&self, step: usize) -> abi::Dropout {
         if self.shape.critic.dropout == 0.0 {
             return abi::Dropout::default();
         }
@@ -602,13 +602,6 @@ impl Program {
     }
 
     fn update(&self, kernel: &str, step: usize, objective: abi::ObjectiveTask) -> Launch {
-        let AdamPlan { learning_rate, beta1, beta2, epsilon, decay } = self.shape.optimizer;
-        let total = match self.shape.learning_rate_schedule {
-            LearningRateSchedule::Constant => 0.0,
-            LearningRateSchedule::WarmUpAndCosine => {
-                (self.shape.levels * self.shape.per_level) as f64
-            }
-        };
         let task = abi::AdamTask {
             parameters: self.parameters,
             moments: self.moments,
@@ -617,6 +610,26 @@ impl Program {
             step: step as u32,
             bias_at: self.score_bias().unwrap_or(0) as u64,
             base: self.vectors.base.address(),
+            rates: self.adam_rates(),
+            has_score_bias: i32::from(self.score_bias().is_some()),
+            padding: 0,
+            objective,
+            table: self.sections(),
+        };
+        let count = self.parameter_count() - usize::from(self.score_bias().is_some());
+        // The last block ends the step: it writes the trace and updates the score's bias.
+        Launch::new(kernel, (count.div_ceil(256) + 1, self.tiling.runs, 1), 256, 0, &task)
+    }
+
+    pub(super) fn adam_rates(&self) -> abi::AdamRates {
+        let AdamPlan { learning_rate, beta1, beta2, epsilon, decay } = self.shape.optimizer;
+        let total = match self.shape.learning_rate_schedule {
+            LearningRateSchedule::Constant => 0.0,
+            LearningRateSchedule::WarmUpAndCosine => {
+                (self.shape.levels * self.shape.per_level) as f64
+            }
+        };
+        abi::AdamRates {
             learning_rate: learning_rate as f32,
             total_steps: total as f32,
             warm_up_steps: (LearningRateSchedule::WARM_UP * total) as f32,
@@ -626,13 +639,8 @@ impl Program {
             ln_beta2: beta2.ln() as f32,
             epsilon: epsilon as f32,
             decay: decay as f32,
-            has_score_bias: i32::from(self.score_bias().is_some()),
-            objective,
-            table: self.sections(),
-        };
-        let count = self.parameter_count() - usize::from(self.score_bias().is_some());
-        // The last block ends the step: it writes the trace and updates the score's bias.
-        Launch::new(kernel, (count.div_ceil(256) + 1, self.tiling.runs, 1), 256, 0, &task)
+            padding: 0,
+        }
     }
 
     /// Returns the parameter blocks as the kernels read them.

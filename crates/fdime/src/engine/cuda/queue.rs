@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// The number of threads: while one prepares a program or reads its results, the GPU runs another.
-const WORKERS: usize = 2;
+/// The number of threads: while some prepare a program or read its results, the GPU runs others.
+const WORKERS: usize = 4;
 
 pub(super) struct Queue {
     shared: Arc<Shared>,

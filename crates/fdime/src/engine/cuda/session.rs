@@ -86,6 +86,32 @@ impl<'a> Session<'a> {
         Ok(values)
     }
 
+    /// Fills all values of a slice.
+    fn upload<T: Pod>(&self, to: DeviceSlice<T>, fill: impl FnOnce(&mut [T])) -> Result<()> {
+        self.device.staging.with(&self.device.context, to.len(), |values| {
+            fill(values);
+            self.write(to, values)
+        })
+    }
+
+    /// Returns what `use_values` makes of a slice from the device, after all work started so far.
+    fn download<T: Pod, R>(
+        &self,
+        from: DeviceSlice<T>,
+        use_values: impl FnOnce(&[T]) -> R,
+    ) -> Result<R> {
+        let address = self.checked(from);
+        self.device.staging.with(&self.device.context, from.len(), |values| {
+            // SAFETY: the source is as long as the values and lies within the session's memory; any
+            // bytes are valid values, and the copy is finished before they are used.
+            guarded(|| unsafe {
+                result::memcpy_dtoh_async(values, address, self.device.stream.cu_stream())?;
+                self.device.stream.synchronize()
+            })?;
+            Ok(use_values(values))
+        })
+    }
+
     /// Writes seeds, scenarios, objectives and initial parameters of the runs.
     pub(super) fn load_runs(&self, runs: &[&RunSpec], parameters: &[&[f32]]) -> Result<()> {
         let vectors = &self.program.vectors;
@@ -104,10 +130,11 @@ impl<'a> Session<'a> {
             self.write(images, run.images)?;
         }
         let stride = self.program.parameters.stride as usize;
-        let mut padded = vec![0f32; stride * runs.len()];
-        let each = padded.chunks_exact_mut(stride).zip(runs.iter().zip(parameters));
-        each.for_each(|(padded, (run, flat))| self.pad_parameters(flat, run.dims, padded));
-        self.write(self.program.parameters.all(runs.len()), &padded)?;
+        self.upload(self.program.parameters.all(runs.len()), |padded| {
+            padded.fill(0.0);
+            let each = padded.chunks_exact_mut(stride).zip(runs.iter().zip(parameters));
+            each.for_each(|(padded, (run, flat))| self.pad_parameters(flat, run.dims, padded));
+        })?;
         self.start(&[self.program.pack()])
     }
 
@@ -182,10 +209,10 @@ impl<'a> Session<'a> {
     pub(super) fn load_tables(&self, tables: &[RunTable], lists: &Lists) -> Result<()> {
         let Some(on_device) = &self.program.tables else { return Ok(()) };
         let stride = on_device.table.stride as usize;
-        let mut packed = vec![0f32; stride * tables.len()];
-        let each = packed.chunks_exact_mut(stride).zip(tables);
-        each.for_each(|(packed, table)| on_device.pack(table.inputs, packed));
-        self.write(on_device.table.all(tables.len()), &packed)?;
+        self.upload(on_device.table.all(tables.len()), |packed| {
+            let each = packed.chunks_exact_mut(stride).zip(tables);
+            each.for_each(|(packed, table)| on_device.pack(table.inputs, packed));
+        })?;
         let specs = tables.iter().zip(&lists.places).map(|(table, places)| TableSpec {
             train: table.train as u32,
             held_out: (table.inputs.rows() - table.train) as u32,
@@ -202,12 +229,13 @@ impl<'a> Session<'a> {
         self.start(&self.program.score_listed())
     }
 
-    /// Returns the scores of a run's first `count` listed pairs.
-    pub(super) fn scores(&self, run: usize, count: usize) -> Result<Vec<f32>> {
-        match &self.program.tables {
-            Some(tables) => self.read(tables.scores.run(run).part(0..count)),
-            None => Ok(Vec::new()),
-        }
+    /// Returns the scores of the first listed pairs of every run, `counts` of them.
+    pub(super) fn scores(&self, counts: &[usize]) -> Result<Vec<Vec<f32>>> {
+        let Some(tables) = &self.program.tables else { return Ok(Vec::new()) };
+        self.download(tables.scores.all(counts.len()), |scores| {
+            let runs = scores.chunks_exact(tables.scores.stride as usize);
+            runs.zip(counts).map(|(scores, count)| scores[..*count].to_vec()).collect()
+        })
     }
 
     /// Starts check number `check`: scores the held-out rows, and keeps these scores and the
@@ -238,11 +266,11 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns the scores of all checks: checks x runs x scores of a run.
-    pub(super) fn scores_of_checks(&self) -> Result<Vec<f32>> {
+    /// Returns what `use_scores` makes of the scores of all checks: checks x runs x scores of a run.
+    pub(super) fn scores_of_checks<R>(&self, use_scores: impl FnOnce(&[f32]) -> R) -> Result<R> {
         match &self.program.tables {
-            Some(tables) => self.read(tables.scores_of_checks),
-            None => Ok(Vec::new()),
+            Some(tables) => self.download(tables.scores_of_checks, use_scores),
+            None => Ok(use_scores(&[])),
         }
     }
 
@@ -257,9 +285,10 @@ impl<'a> Session<'a> {
         let (places, result) = (tables.selected, tables.selected_parameters);
         self.write(places, selected)?;
         self.start(self.program.select_parameters().as_slice())?;
-        let padded = self.read(result.all(selected.len()))?;
-        let runs = padded.chunks_exact(result.stride as usize);
-        Ok(runs.map(|padded| self.flat_parameters(padded, dims)).collect())
+        self.download(result.all(selected.len()), |padded| {
+            let runs = padded.chunks_exact(result.stride as usize);
+            runs.map(|padded| self.flat_parameters(padded, dims)).collect()
+        })
     }
 
     /// Returns the gradient of a run after a step, in the order of the critic's flat buffer.
@@ -343,9 +372,14 @@ impl<'a> Session<'a> {
     /// Captures the first `steps` steps as one graph.
     pub(super) fn capture(&self, steps: usize) -> Result<CudaGraph> {
         let mut launches: Vec<Launch> = self.program.draw_partners().into_iter().collect();
-        for step in 0..steps {
-            launches.extend(self.program.draw_data(step));
-            launches.extend(self.program.train(step));
+        match self.program.train_small(steps) {
+            Some(launch) => launches.extend([launch, self.program.pack()]),
+            None => {
+                for step in 0..steps {
+                    launches.extend(self.program.draw_data(step));
+                    launches.extend(self.program.train(step));
+                }
+            }
         }
         launches.push(self.program.advance(steps));
         let stream = Arc::clone(&self.device.stream);
@@ -386,7 +420,9 @@ impl<'a, 'b> Replay<'a, 'b> {
             // SAFETY: any bytes are valid numbers, and `finish` reads them only after `start` has
             // had them written.
             let trace = unsafe { context.alloc_pinned_with_flags::<f64>(length, 0)? };
-            Ok(Slot { trace, done: context.new_event(None)? })
+            // A thread that waits for the event leaves the core to others.
+            let flag = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
+            Ok(Slot { trace, done: context.new_event(Some(flag))? })
         };
         let slots = guarded(|| Ok([slot()?, slot()?]))?;
         Ok(Replay { session, slots, started: 0 })

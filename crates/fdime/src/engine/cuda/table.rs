@@ -11,7 +11,9 @@ use super::network::{Network, RowNetwork, Separable, Step};
 use super::program::{Launch, Program, offset, padded};
 use crate::critic::Inputs;
 use crate::train::SEPARABLE_BLOCK;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 /// The number of held-out rows whose pairs the separable critic compares, as in the kernel.
 pub(super) const HELD_OUT_BLOCK: usize = SEPARABLE_BLOCK;
@@ -77,22 +79,53 @@ pub(super) struct Lists {
     pub(super) pairs: Vec<[u32; 2]>,
     /// The places of the pairs of each run.
     pub(super) places: Vec<Range<usize>>,
+    /// The places of lists by their addresses.
+    known: HashMap<*const [u32; 2], Range<usize>>,
+}
+
+/// A list of pairs that several runs may share.
+pub(super) type PairList = Arc<[[u32; 2]]>;
+
+/// The lists of pairs that were used last. Many runs have equal lists: the rows of folds are the same
+/// for all columns of a table.
+#[derive(Default)]
+pub(super) struct KnownLists(Mutex<VecDeque<PairList>>);
+
+impl KnownLists {
+    const MAX: usize = 16;
+
+    /// Returns these pairs as a list, one that is known if possible.
+    pub(super) fn list(&self, pairs: &[(u32, u32)]) -> PairList {
+        let lock = || self.0.lock().unwrap_or_else(|error| error.into_inner());
+        let equal = |list: &PairList| {
+            list.len() == pairs.len()
+                && list.iter().zip(pairs).all(|([i, j], pair)| (*i, *j) == *pair)
+        };
+        let known: Vec<PairList> = lock().iter().cloned().collect();
+        if let Some(list) = known.into_iter().find(equal) {
+            return list;
+        }
+        let list: PairList = pairs.iter().map(|&(i, j)| [i, j]).collect();
+        let mut known = lock();
+        known.push_front(Arc::clone(&list));
+        known.truncate(KnownLists::MAX);
+        list
+    }
 }
 
 impl Lists {
     /// Adds the pairs of the next run. Without any, it has the first held-out row with itself.
-    pub(super) fn add(&mut self, pairs: impl IntoIterator<Item = (u32, u32)>) {
-        let first = self.pairs.len();
-        self.pairs.extend(pairs.into_iter().map(|(i, j)| [i, j]));
-        if self.pairs.len() == first {
-            self.pairs.push([0, 0]);
-        }
-        self.places.push(first..self.pairs.len());
-    }
-
-    /// Gives the next run the pairs of an earlier one.
-    pub(super) fn share(&mut self, run: usize) {
-        self.places.push(self.places[run].clone());
+    pub(super) fn add(&mut self, pairs: &PairList) {
+        // A list that an earlier run has is stored once.
+        let place = self.known.entry(Arc::as_ptr(pairs).cast()).or_insert_with(|| {
+            let first = self.pairs.len();
+            self.pairs.extend_from_slice(pairs);
+            if pairs.is_empty() {
+                self.pairs.push([0, 0]);
+            }
+            first..self.pairs.len()
+        });
+        self.places.push(place.clone());
     }
 }
 
@@ -175,6 +208,11 @@ impl Tables {
         }
     }
 
+    /// Returns the width of the factors of the reference.
+    pub(super) fn reference_width(&self) -> usize {
+        self.shape.capacity.reference_width
+    }
+
     /// Returns the length of a row, including padding.
     fn row_size(dims: (usize, usize), reference_width: usize) -> usize {
         padded(dims.0 + dims.1 + 2 * reference_width)
@@ -185,7 +223,10 @@ impl Tables {
         let Inputs { dims: (x_dim, y_dim), ref x, ref y, ref reference } = *inputs;
         let full_width = self.shape.capacity.reference_width;
         let row_size = Self::row_size(self.dims, full_width);
-        for (row, to) in packed.chunks_exact_mut(row_size).take(inputs.rows()).enumerate() {
+        let (rows, rest) = packed.split_at_mut(row_size * inputs.rows());
+        rest.fill(0.0);
+        for (row, to) in rows.chunks_exact_mut(row_size).enumerate() {
+            to[x_dim + y_dim..].fill(0.0);
             let mut put = |at: usize, from: &[f32], width: usize| {
                 to[at..at + width].copy_from_slice(&from[row * width..][..width]);
             };
@@ -241,7 +282,7 @@ impl Program {
         Some(self.over_lanes("pairs_of_samples", self.network().score_rows(), &task))
     }
 
-    fn table_task(&self, tables: &Tables, step: usize) -> TableTask {
+    pub(super) fn table_task(&self, tables: &Tables, step: usize) -> TableTask {
         let reference_width = tables.shape.capacity.reference_width;
         let (inputs, ld_inputs) = match self.network() {
             Network::Rows(network) => (network.inputs, network.ld),

@@ -19,6 +19,39 @@ struct Section {
 
 const int MAX_SECTIONS = 36;
 
+struct AdamRates {
+    float learning_rate;
+    float total_steps, warm_up_steps;  // of the whole run; both 0 if the rate is constant
+    float beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
+    int padding;
+
+    // LearningRateSchedule::factor (train/training.rs)
+    __device__ float factor(float iteration) const {
+        if (total_steps == 0.f) return 1.f;
+        if (iteration < warm_up_steps) return iteration / warm_up_steps;
+        float decline = (iteration - warm_up_steps) / (total_steps - warm_up_steps);
+        return 0.5f * (1.f + cospif(fminf(decline, 1.f)));
+    }
+};
+
+// The update of an iteration, counted from 1.
+struct AdamStep {
+    float beta1, beta2, rate, root_correction, epsilon, keep;
+    __device__ AdamStep(const AdamRates& r, float iteration) : beta1(r.beta1), beta2(r.beta2), epsilon(r.epsilon) {
+        float learning_rate = r.learning_rate * r.factor(iteration);
+        // 1 - beta^t = -(e^{t ln beta} - 1)
+        rate = learning_rate / -expm1f(iteration * r.ln_beta1);
+        root_correction = rsqrtf(-expm1f(iteration * r.ln_beta2));
+        keep = 1.f - learning_rate * r.decay;
+    }
+    // Returns the new value of a parameter and updates its moments.
+    __device__ float updated(float value, float gradient, float2& moments) const {
+        moments.x = beta1 * moments.x + (1.f - beta1) * gradient;
+        moments.y = beta2 * moments.y + (1.f - beta2) * gradient * gradient;
+        return keep * value + rate * moments.x / (sqrtf(moments.y) * root_correction + epsilon);
+    }
+};
+
 struct AdamTask {
     Buffer parameters, moments;
     u64 count;
@@ -26,10 +59,8 @@ struct AdamTask {
     u32 step;            // index among the captured steps
     u64 bias_at;         // index of the score's bias, whose gradient the objective computes
     const u64* base;     // number of iterations before the captured ones
-    float learning_rate;
-    float total_steps, warm_up_steps;  // of the whole run; both 0 if the rate is constant
-    float beta1, beta2, ln_beta1, ln_beta2, epsilon, decay;
-    int has_score_bias;
+    AdamRates rates;
+    int has_score_bias, padding;
     ObjectiveTask objective;
     Section table[MAX_SECTIONS];
 };
@@ -38,14 +69,6 @@ __device__ inline const Section& section_of(const AdamTask& t, u64 p) {
     int s = 0;
     while (s + 1 < t.sections && p >= t.table[s + 1].first) ++s;
     return t.table[s];
-}
-
-// LearningRateSchedule::factor (train/training.rs)
-__device__ inline float rate_factor(const AdamTask& t, float iteration) {
-    if (t.total_steps == 0.f) return 1.f;
-    if (iteration < t.warm_up_steps) return iteration / t.warm_up_steps;
-    float decline = (iteration - t.warm_up_steps) / (t.total_steps - t.warm_up_steps);
-    return 0.5f * (1.f + cospif(fminf(decline, 1.f)));
 }
 
 extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
@@ -58,11 +81,7 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
         if (threadIdx.x < 32) record(t.objective, run, t.step, broken[turn] != 0);
         if (!t.has_score_bias) return;
     }
-    // 1 - beta^t = -(e^{t ln beta} - 1)
-    float iteration = (float)(*t.base + t.step + 1);
-    float learning_rate = t.learning_rate * rate_factor(t, iteration);
-    float rate = learning_rate / -expm1f(iteration * t.ln_beta1);
-    float root_correction = rsqrtf(-expm1f(iteration * t.ln_beta2));
+    AdamStep update(t.rates, (float)(*t.base + t.step + 1));
     u64 p = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     float gradient = 0.f;
     u64 at;
@@ -85,13 +104,10 @@ extern "C" __global__ void adam(const __grid_constant__ AdamTask t) {
         for (int piece = 0; piece < section->pieces; ++piece) gradient += pieces[piece * section->piece_stride];
     }
     float* moments = t.moments.of(run) + 2 * p;
-    float2 old = load2(moments);
-    float m = t.beta1 * old.x + (1.f - t.beta1) * gradient;
-    float v = t.beta2 * old.y + (1.f - t.beta2) * gradient * gradient;
-    *reinterpret_cast<float2*>(moments) = make_float2(m, v);
+    float2 both = load2(moments);
     float* parameter = t.parameters.of(run) + at;
-    float keep = 1.f - learning_rate * t.decay;
-    float value = keep * *parameter + rate * m / (sqrtf(v) * root_correction + t.epsilon);
+    float value = update.updated(*parameter, gradient, both);
+    *reinterpret_cast<float2*>(moments) = both;
     *parameter = value;
     if (!isfinite(value)) broken[1 - turn] = 1;
     if (section) section->pack(run, row, column, value);

@@ -50,8 +50,8 @@ __device__ inline u32 permuted(u32 index, u32 n, const Random4& key) {
 struct Epoch {
     Random4 key;
     u32 train, start;
-    __device__ Epoch(const TableTask& t, int run) {
-        u64 step = *t.base + t.step;
+    __device__ Epoch(const TableTask& t, int run, u32 later = 0) {
+        u64 step = *t.base + t.step + later;
         train = t.tables[run].train;
         u32 steps = max(train / (u32)t.pairs.n, 1u);
         key = philox(t.specs[run].seed, FOR_EPOCH, (u32)(step / steps), 0, 0);

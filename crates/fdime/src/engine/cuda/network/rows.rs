@@ -95,6 +95,10 @@ impl RowNetwork {
         }
     }
 
+    pub(in super::super) fn layout(&self) -> i32 {
+        self.pairs.layout
+    }
+
     pub(in super::super) fn scores(&self) -> Buffer {
         self.score.scores
     }
