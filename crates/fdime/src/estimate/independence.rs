@@ -186,8 +186,8 @@ impl PairedNull {
                         order.shuffle(rng);
                     }
                     let square = start..start + n * n;
-                    ratios = add_chosen(ratios, &self.ratios[square.clone()], order);
-                    ties = add_chosen(ties, ties_of(square), order);
+                    ratios += sum_of_chosen(&self.ratios[square.clone()], order);
+                    ties += sum_of_chosen(ties_of(square), order);
                     start += n * n;
                 }
             }
@@ -207,13 +207,19 @@ impl PairedNull {
     }
 }
 
-/// Adds one value of each row of a square matrix to `sum`: the column of row i is `columns[i]`. Adds
-/// nothing if there are no values.
-fn add_chosen(mut sum: f64, square: &[f32], columns: &[u32]) -> f64 {
-    for (row, column) in square.chunks_exact(columns.len().max(1)).zip(columns) {
-        sum += f64::from(row[*column as usize]);
+/// Returns the sum of one value of each row of a square matrix: the column of row i is `columns[i]`.
+/// The sum of no matrix is 0. Four sums side by side take a third of the time of one; a function of
+/// its own keeps them in registers.
+#[inline(never)]
+fn sum_of_chosen(square: &[f32], columns: &[u32]) -> f64 {
+    let n = columns.len().max(1);
+    let mut sums = [0.0; 4];
+    for (rows, columns) in square.chunks(4 * n).zip(columns.chunks(4)) {
+        for ((sum, row), column) in sums.iter_mut().zip(rows.chunks_exact(n)).zip(columns) {
+            *sum += f64::from(row[*column as usize]);
+        }
     }
-    sum
+    sums.iter().sum()
 }
 
 impl IndependenceTest {

@@ -22,6 +22,7 @@ mod lag;
 mod lag_test;
 mod levels;
 mod matrix;
+mod memo;
 mod method;
 mod model;
 mod multiple;

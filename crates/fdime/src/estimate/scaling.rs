@@ -1,9 +1,12 @@
 //! Scaling of columns for the network, fitted on training rows only.
 
+use super::memo::Memo;
 use crate::data::{Column, Values};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::LazyLock;
 
 /// A scaling of continuous columns. Mutual information does not change under any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,10 +69,11 @@ impl ColumnScaler {
             }
             Values::Continuous(values) => values,
         };
-        let sorted = sorted_values(values, rows);
-        let n = sorted.len();
+        let chosen: Vec<f64> = rows.iter().map(|&row| values[row as usize]).collect();
+        let n = chosen.len();
         match scaling {
             Scaling::Standard => {
+                let sorted = sorted(&chosen);
                 // A common factor keeps the squares of very large values finite.
                 let largest = valid_scale(sorted[0].abs().max(sorted[n - 1].abs()));
                 let mean = sorted.iter().map(|v| v / largest).sum::<f64>() / n as f64;
@@ -79,10 +83,12 @@ impl ColumnScaler {
                 ColumnScaler::Affine { center: mean * largest, scale }
             }
             Scaling::Asinh => {
-                let (center, scale) = median_and_spread(&sorted);
+                let (center, scale) = median_and_spread(&sorted(&chosen));
                 ColumnScaler::Asinh { center, scale }
             }
-            Scaling::Gaussian => normal_scores(&sorted),
+            Scaling::Gaussian => {
+                NORMAL_SCORES.get_or(ValuesKey::new(&chosen), || normal_scores(&sorted(&chosen)))
+            }
         }
     }
 
@@ -127,11 +133,32 @@ fn valid_scale(scale: f64) -> f64 {
     if scale.is_finite() && scale > 0.0 { scale } else { 1.0 }
 }
 
-/// Returns the values of these rows in ascending order.
-fn sorted_values(values: &[f64], rows: &[u32]) -> Vec<f64> {
-    let mut sorted: Vec<f64> = rows.iter().map(|&row| values[row as usize]).collect();
+/// Returns the values in ascending order.
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
+}
+
+/// The scalings and spreads that were fitted last. A column of a matrix is estimated with many others
+/// on the same folds, and several recipes use it on each.
+static NORMAL_SCORES: LazyLock<Memo<ValuesKey, ColumnScaler>> =
+    LazyLock::new(|| Memo::new(MAX_FITS));
+static SPREADS: LazyLock<Memo<ValuesKey, (f64, f64)>> = LazyLock::new(|| Memo::new(MAX_FITS));
+
+/// The maximum number of fits that are kept; each takes up to 4 KB.
+const MAX_FITS: usize = 20_000;
+
+/// Tells lists of values apart: their number, a hash of them, and their sum.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct ValuesKey(usize, u64, u64);
+
+impl ValuesKey {
+    fn new(values: &[f64]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytemuck::cast_slice(values));
+        ValuesKey(values.len(), hasher.finish(), values.iter().sum::<f64>().to_bits())
+    }
 }
 
 /// Returns the median and half the interquartile range, which exist for all distributions.
@@ -226,9 +253,13 @@ impl Radius {
         scalers: &[ColumnScaler],
         spreads: Option<Vec<(f64, f64)>>,
     ) -> Self {
+        /// So many rows that are scaled at a time take little memory.
+        const ROWS: usize = 1_000;
         let mut radius = Radius { spreads, center: 0.0, scale: 1.0 };
-        let values: Vec<f64> =
-            radius.apply(columns, scalers, rows).into_iter().map(f64::from).collect();
+        let scalers = if radius.spreads.is_some() { &[] } else { scalers };
+        let of_some =
+            |rows: &[u32]| radius.apply(columns, rows, &scaled_columns(columns, rows, scalers));
+        let values: Vec<f64> = rows.chunks(ROWS).flat_map(of_some).map(f64::from).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
         radius.center = mean;
@@ -236,23 +267,37 @@ impl Radius {
         radius
     }
 
-    /// Returns the radius of each row.
-    fn apply(&self, columns: &[Column], scalers: &[ColumnScaler], rows: &[u32]) -> Vec<f32> {
+    /// Returns the radius of each row. `scaled` are the scaled columns of these rows, which a radius of
+    /// spreads does not need.
+    fn apply(&self, columns: &[Column], rows: &[u32], scaled: &[Vec<f64>]) -> Vec<f32> {
         let mut squares = vec![0f64; rows.len()];
-        let scalers = scalers.iter().filter(|scaler| scaler.is_continuous());
-        for (place, (values, scaler)) in continuous(columns).zip(scalers).enumerate() {
-            let spread = self.spreads.as_ref().map(|spreads| spreads[place]);
-            for (square, &row) in squares.iter_mut().zip(rows) {
-                let value = values[row as usize];
-                *square += match spread {
-                    Some((center, spread)) => ((value - center) / spread).powi(2),
-                    None => scaler.scale(value).powi(2),
-                };
+        let mut add = |place: usize, term: f64| squares[place] += term;
+        match &self.spreads {
+            Some(spreads) => {
+                for (values, (center, spread)) in continuous(columns).zip(spreads) {
+                    let term = |&row: &u32| ((values[row as usize] - center) / spread).powi(2);
+                    rows.iter().map(term).enumerate().for_each(|(place, term)| add(place, term));
+                }
+            }
+            None => {
+                for scaled in scaled {
+                    let terms = scaled.iter().map(|value| value.powi(2)).enumerate();
+                    terms.for_each(|(place, term)| add(place, term));
+                }
             }
         }
         let standardised = |square: f64| (square.min(f64::MAX).ln_1p() - self.center) / self.scale;
         squares.into_iter().map(|square| standardised(square) as f32).collect()
     }
+}
+
+/// Returns the scaled values of these rows of each continuous column.
+fn scaled_columns(columns: &[Column], rows: &[u32], scalers: &[ColumnScaler]) -> Vec<Vec<f64>> {
+    let scalers = scalers.iter().filter(|scaler| scaler.is_continuous());
+    let scale = |(values, scaler): (&Vec<f64>, &ColumnScaler)| {
+        rows.iter().map(|&row| scaler.scale(values[row as usize])).collect()
+    };
+    continuous(columns).zip(scalers).map(scale).collect()
 }
 
 /// Returns the values of the continuous columns.
@@ -287,9 +332,12 @@ impl SideScaler {
             first == Scaling::Gaussian && continuous(columns).count() <= MAX_COLUMNS_FOR_WAVES;
         let mut radii = Vec::new();
         if features.radial && continuous(columns).next().is_some() {
-            let spreads = continuous(columns)
-                .map(|values| tick().map(|()| median_and_spread(&sorted_values(values, rows))))
-                .collect::<Result<_, E>>()?;
+            let spread = |values: &Vec<f64>| {
+                let chosen: Vec<f64> = rows.iter().map(|&row| values[row as usize]).collect();
+                let fit = || median_and_spread(&sorted(&chosen));
+                tick().map(|()| SPREADS.get_or(ValuesKey::new(&chosen), fit))
+            };
+            let spreads = continuous(columns).map(spread).collect::<Result<_, E>>()?;
             radii.push(Radius::fit(columns, rows, &scalers, None));
             radii.push(Radius::fit(columns, rows, &scalers, Some(spreads)));
         }
@@ -338,26 +386,27 @@ impl SideScaler {
     /// Returns the inputs of these rows, row-major.
     pub fn apply(&self, columns: &[Column], rows: &[u32]) -> Vec<f32> {
         let mut writer = InputWriter::new(rows, self.width());
+        let scaled = scaled_columns(columns, rows, &self.columns);
+        let mut remaining = scaled.iter();
         for (scaler, column) in self.columns.iter().zip(columns) {
             match &column.values {
-                Values::Continuous(values) => writer.write_scaled(scaler, values),
+                Values::Continuous(_) => {
+                    remaining.next().map_or((), |scaled| writer.write_scaled(scaled))
+                }
                 Values::Discrete { codes, labels } => writer.write_levels(scaler, codes, labels),
             }
         }
         for scalers in &self.further {
-            for (scaler, values) in scalers.iter().zip(continuous(columns)) {
-                writer.write_scaled(scaler, values);
+            for scaled in &scaled_columns(columns, rows, scalers) {
+                writer.write_scaled(scaled);
             }
         }
         if self.waves > 0 {
-            let scalers = self.columns.iter().filter(|scaler| scaler.is_continuous());
-            for (scaler, values) in scalers.zip(continuous(columns)) {
-                writer.write_waves(scaler, values, self.waves);
-            }
+            scaled.iter().for_each(|scores| writer.write_waves(scores, self.waves));
         }
         for radius in &self.radii {
-            let mut radii = radius.apply(columns, &self.columns, rows).into_iter();
-            writer.write(1, |_, input| input[0] = radii.next().unwrap_or(0.0));
+            let radii = radius.apply(columns, rows, &scaled);
+            writer.write(1, |at, input| input[0] = radii[at]);
         }
         writer.inputs
     }
@@ -390,16 +439,16 @@ impl<'a> InputWriter<'a> {
         InputWriter { rows, width, inputs: vec![0.0; rows.len() * width], column: 0 }
     }
 
-    /// Writes the next `count` columns: `fill` gets the number and the output of each row.
+    /// Writes the next `count` columns: `fill` gets the place of each row and its output.
     fn write(&mut self, count: usize, mut fill: impl FnMut(usize, &mut [f32])) {
-        for (inputs, &row) in self.inputs.chunks_exact_mut(self.width).zip(self.rows) {
-            fill(row as usize, &mut inputs[self.column..self.column + count]);
+        for (place, inputs) in self.inputs.chunks_exact_mut(self.width).enumerate() {
+            fill(place, &mut inputs[self.column..self.column + count]);
         }
         self.column += count;
     }
 
-    fn write_scaled(&mut self, scaler: &ColumnScaler, values: &[f64]) {
-        self.write(1, |row, input| input[0] = scaler.scale(values[row]) as f32);
+    fn write_scaled(&mut self, scaled: &[f64]) {
+        self.write(1, |at, input| input[0] = scaled[at] as f32);
     }
 
     /// Writes an indicator for each known level. Levels are matched by name, because another table
@@ -413,18 +462,19 @@ impl<'a> InputWriter<'a> {
             known.iter().enumerate().map(|(place, name)| (name, place)).collect();
         let places: Vec<Option<usize>> =
             labels.iter().map(|label| known.get(label).copied()).collect();
-        self.write(scaler.width(), |row, input| {
-            if let Some(Some(place)) = places.get(codes[row] as usize) {
+        let rows = self.rows;
+        self.write(scaler.width(), |at, input| {
+            if let Some(Some(place)) = places.get(codes[rows[at] as usize] as usize) {
                 input[*place] = 1.0;
             }
         });
     }
 
     /// Writes sin(pi k u) and cos(pi k u) for k = 1, 2, 4, ... with u = 2 Phi(score) - 1.
-    fn write_waves(&mut self, scaler: &ColumnScaler, values: &[f64], waves: usize) {
+    fn write_waves(&mut self, scores: &[f64], waves: usize) {
         let normal = Normal::standard();
-        self.write(2 * waves, |row, input| {
-            let u = 2.0 * normal.cdf(scaler.scale(values[row])) - 1.0;
+        self.write(2 * waves, |at, input| {
+            let u = 2.0 * normal.cdf(scores[at]) - 1.0;
             for (octave, pair) in input.chunks_exact_mut(2).enumerate() {
                 let angle = std::f64::consts::PI * f64::from(1u32 << octave) * u;
                 pair.copy_from_slice(&[angle.sin() as f32, angle.cos() as f32]);
