@@ -156,7 +156,7 @@ struct ValuesKey(usize, u64, u64);
 impl ValuesKey {
     fn new(values: &[f64]) -> Self {
         let mut hasher = DefaultHasher::new();
-        hasher.write(bytemuck::cast_slice(values));
+        values.iter().for_each(|value| hasher.write_u64(value.to_bits()));
         ValuesKey(values.len(), hasher.finish(), values.iter().sum::<f64>().to_bits())
     }
 }

@@ -16,6 +16,7 @@ mod trace;
 mod trainer;
 mod training;
 
+#[cfg(feature = "cuda")]
 pub(crate) use held_out::{HeldOutPairs, SEPARABLE_BLOCK};
 pub use learner::{AnyEstimator, CriticLearner, LearnerPlan, NjeePlan};
 pub use observer::{Observer, Observers, silent};
@@ -29,5 +30,6 @@ pub use staircase::{
 };
 pub use trace::{LevelSummary, RunsSummary, Trace, summarise_runs};
 pub use trainer::Trainer;
+#[cfg(feature = "cuda")]
 pub(crate) use trainer::Validation;
 pub use training::{LearningRateSchedule, Training};
