@@ -15,6 +15,7 @@ use crate::objective::Estimator;
 use crate::parallel::{run_jobs, thread_count};
 use crate::train::{Checkpoint, CurvePoint, HeldOutPairs, Validation};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -286,8 +287,8 @@ fn train_together(launcher: &Launcher, jobs: &[TrainingJob]) -> Result<usize> {
                     return Ok(runs);
                 }
             }
-            if !graphs.contains_key(&count) {
-                graphs.insert(count, session.capture(count)?);
+            if let Entry::Vacant(graph) = graphs.entry(count) {
+                graph.insert(session.capture(count)?);
             }
             replay.start(&graphs[&count])?;
             started.push(count);
@@ -297,8 +298,8 @@ fn train_together(launcher: &Launcher, jobs: &[TrainingJob]) -> Result<usize> {
             session.check(check, first_held_out)?;
         }
     }
-    for number in finished..started.len() {
-        progress.report(replay.finish(number)?, started[number]);
+    for (number, steps) in started.iter().enumerate().skip(finished) {
+        progress.report(replay.finish(number)?, *steps);
     }
     progress.conclude(&session, &checks, has_held_out)?;
     Ok(runs)
