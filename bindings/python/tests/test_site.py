@@ -70,7 +70,7 @@ CHEAPER = {
     "suite": {**QUICK, "--rows": "300"},
     "staircase": {"--iterations": "8", "--last": "4", "--batch": "16", "--hidden": "16,16"},
     "bench": {"--seconds": "0.05"},
-    "power": {"--estimator": "copula", "--tables": "40", "--permutations": "99"},
+    "power": {"--estimator": "copula", "--tables": "200", "--permutations": "99"},
 }
 
 #: The same for functions of the package; k, the number of features to select, is at most 2.
@@ -85,7 +85,7 @@ CHEAPER_IN_PYTHON = {
     "lagged_information_pairs": {"estimator": "copula", "permutations": 99},
     "transfer_entropy": {"estimator": "copula", "permutations": 99},
     "transfer_network": {"estimator": "copula", "permutations": 99},
-    "power_analysis": {"estimator": "copula", "permutations": 99, "tables": 40},
+    "power_analysis": {"estimator": "copula", "permutations": 99, "tables": 200},
     "staircase": {"iterations": 8, "last": 4, "batch": 16, "hidden": [16, 16]},
     "MutualInformation": QUICK_IN_PYTHON,
     "MutualInformationSelector": QUICK_IN_PYTHON,

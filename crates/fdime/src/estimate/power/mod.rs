@@ -398,8 +398,8 @@ impl Simulation<'_> {
                 check_possible(needed)?;
                 if needed > MAX_BEYOND_TRIED * tried.1 {
                     let expected = format!(
-                        "too few for a search: the power is still lower than {power} with {} rows, \
-                         the most that were tried",
+                        "too few for a search: with {} rows, the most that were tried, the power is \
+                         still lower than {power}; allow more tables",
                         tried.1
                     );
                     return Err(invalid(Parameter::Tables, self.plan.tables, expected));
