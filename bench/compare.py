@@ -32,7 +32,7 @@ def contenders(threads, seconds, wanted):
     """Returns the commands for a configuration, by name."""
 
     def fdime(configuration):
-        command = [ROOT / "target/release/fdime", "bench", configuration, "--json"]
+        command = [ROOT / "target/release/fdime", "bench", configuration, "--device", "cpu", "--json"]
         return command + ["--threads", str(threads), "--seconds", str(seconds)]
 
     def python(script, *options):

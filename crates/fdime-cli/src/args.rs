@@ -350,9 +350,8 @@ pub struct Bench {
     /// How long to measure each configuration
     #[arg(long, default_value = "2", value_parser = values::seconds)]
     pub seconds: f64,
-    /// The number of threads; 0 means one for each core
-    #[arg(long, default_value_t = 0)]
-    pub threads: usize,
+    #[command(flatten)]
+    pub execution: Execution,
     /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,

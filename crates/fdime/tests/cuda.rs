@@ -13,8 +13,9 @@ use fdime::train::{
     StaircasePlan, StaircaseRun, TableSource,
 };
 use fdime::{
-    Activation, Chain, CpuEngine, CriticKind, CriticPlan, DrawnImages, Ending, Engine, Estimator,
-    Level, PairSource, Pairing, RunPlan, ScenarioPlan, Trace, Training, silent, summarise_runs,
+    Activation, Chain, CpuEngine, CriticKind, CriticPlan, Divergence, DrawnImages, Ending, Engine,
+    Estimator, Level, PairSource, Pairing, RunPlan, ScenarioPlan, Trace, Training, silent,
+    summarise_runs,
 };
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -22,6 +23,12 @@ use rand_distr::StandardNormal;
 fn engine(precision: Precision) -> CudaEngine {
     CudaEngine::new(precision, CpuEngine::new(0), false, |text| println!("{text}")).unwrap()
 }
+
+/// A convex f with every kind of operation and most functions of expressions.
+const LONG_DIVERGENCE: &str = "u*ln(u) - .1*log(u) + .1*log2(1/u) - log10(u) + (u-1)^2/100 + u^-2 \
+    + .1*exp(-u) - .1*sqrt(u) - .1*cbrt(u) + .01*abs(u) + 1.01*u^2/100 + .001*sin(u)/u \
+    - .01*atan(u) + 1e-9*cosh(u/1e4) - .01*asinh(u) + 2^-u + u^(.1*u/(1+u)) + .01*tanh(1/u) \
+    - .01*acosh(1+u) - floor(2.5)";
 
 #[test]
 fn kernels_compile() {
@@ -32,13 +39,15 @@ fn kernels_compile() {
         return;
     }
     // Every precision and activation, and both kinds of products: only tf32 on 90 uses wgmma.
-    for (precision, activation, architecture) in [
-        (Precision::Tf32, Activation::Relu, 90),
-        (Precision::Tf32, Activation::Softplus, 80),
-        (Precision::Fp32, Activation::Relu, 80),
-        (Precision::Bf16, Activation::Elu, 90),
+    for (precision, activation, architecture, divergence) in [
+        (Precision::Tf32, Activation::Relu, 90, None),
+        (Precision::Tf32, Activation::Softplus, 80, Some(LONG_DIVERGENCE)),
+        (Precision::Fp32, Activation::Relu, 80, None),
+        (Precision::Bf16, Activation::Elu, 90, None),
     ] {
-        let image = compile_kernels(precision, activation, architecture).unwrap();
+        let divergence = divergence.map(|f| Divergence::from_expression(f).unwrap());
+        let image =
+            compile_kernels(precision, activation, architecture, divergence.as_ref()).unwrap();
         assert!(image.starts_with(b"\x7fELF"), "{precision:?} {activation} {architecture}");
     }
 }
@@ -305,6 +314,7 @@ fn images_are_drawn_on_the_gpu() {
 
 /// Returns plans and batch sizes that cover all kernels.
 fn settings() -> Vec<(RunPlan, usize)> {
+    let long = format!("f:{LONG_DIVERGENCE}");
     let estimators = [
         "gan-dime",
         "kl-dime",
@@ -323,6 +333,8 @@ fn settings() -> Vec<(RunPlan, usize)> {
         "smile-own-inf",
         "cpc",
         "symmetric-cpc",
+        "f:u*ln(u)",
+        &long,
     ];
     let mut settings: Vec<(RunPlan, usize)> = Vec::new();
     let mut add = |mut plan: RunPlan, activation: Activation, n: usize| {
@@ -546,8 +558,8 @@ fn results_do_not_depend_on_other_plans() {
     assert_eq!(engine.run(&plans, &silent), together);
 }
 
-/// A plan that does not fit into memory is an error with the required size; a plan without kernels
-/// runs on the CPU.
+/// A plan that does not fit into memory is an error with the required size; a plan that kernels do
+/// not support runs on the CPU.
 #[test]
 #[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
 fn unsupported_plans_are_reported_or_run_on_the_cpu() {
@@ -557,14 +569,15 @@ fn unsupported_plans_are_reported_or_run_on_the_cpu() {
     let error = engine.run(&[large], &silent).remove(0).unwrap_err().to_string();
     assert!(error.contains("GB") && error.contains("smaller batch"), "{error}");
 
-    let mut custom = plan(CriticKind::Deranged, Pairing::Shift, "f:u*ln(u)", &[8, 8]);
+    let long = format!("f:u*ln(u){}", "+u".repeat(1000));
+    let mut custom = plan(CriticKind::Deranged, Pairing::Shift, &long, &[8, 8]);
     custom.schedule.iterations = 3;
     let mut gan = custom.clone();
     gan.training.learner.critic_mut().unwrap().estimator = "gan-dime".parse().unwrap();
     let plans = [custom, gan];
     let traces = engine.run(&plans, &silent);
     let cpu = CpuEngine::new(0).run(&plans, &silent);
-    assert_eq!(traces[0], cpu[0], "the custom divergence ran on the CPU");
+    assert_eq!(traces[0], cpu[0], "the long divergence ran on the CPU");
     assert_ne!(traces[1], cpu[1]);
 }
 

@@ -1,14 +1,16 @@
-use super::print_json;
+use super::{engine, print_json};
 use crate::args::Bench;
 use crate::failure::{Failure, Outcome};
 use crate::values::{CommaSeparated, Refusal};
-use fdime::parallel::thread_count;
-use fdime::train::Trainer;
+use fdime::train::{Observer, StepRecord, Trainer};
 use fdime::{
-    AnyEstimator, BatchSource, CriticKind, CriticPlan, Level, Pairing, RunPlan, ScenarioPlan,
+    Activation, AnyEstimator, BatchSource, CriticKind, CriticPlan, Device, Engine, Level, Pairing,
+    RunPlan, ScenarioPlan,
 };
 use serde::Serialize;
 use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The default configurations, which `bench/compare.py` compares with PyTorch.
@@ -24,12 +26,14 @@ const STANDARD: [&str; 5] = [
 struct Measurement {
     configuration: String,
     estimator: String,
+    device: String,
     threads: usize,
     steps: usize,
     median_ms: f64,
     fastest_ms: f64,
     gflops: f64,
-    /// The peak of the whole process; `None` where the system does not report it.
+    /// The peak of the whole process, without the GPU's memory; `None` where the system does not
+    /// report it.
     peak_memory_mb: Option<f64>,
 }
 
@@ -94,13 +98,13 @@ pub fn run(args: &Bench) -> Outcome {
         plan.map_err(|failure| failure.within(&configuration.name))
     };
     let plans = configurations.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
-    let threads = thread_count(args.threads);
+    let engine = engine(&args.execution, Activation::Relu)?;
     if !args.json {
         print_row(["configuration", "steps", "median ms", "fastest ms", "GFLOP/s", "peak MB"])?;
     }
     let mut measurements = Vec::new();
     for (configuration, plan) in configurations.iter().zip(plans) {
-        let measurement = measure(&configuration.name, &plan, threads, args.seconds)?;
+        let measurement = measure(&configuration.name, &plan, &*engine, args.seconds)?;
         if !args.json {
             measurement.print()?;
         }
@@ -132,39 +136,131 @@ impl Measurement {
 fn measure(
     name: &str,
     plan: &RunPlan,
-    threads: usize,
+    engine: &dyn Engine,
     seconds: f64,
 ) -> Result<Measurement, Failure> {
     let staircase = plan.staircase()?;
-    let mut batches = staircase.open();
-    let mut trainer = Trainer::new(&plan.training, staircase.dims(), threads)?;
-    let mut step = || -> Result<f64, Failure> {
-        let start = Instant::now();
-        if !trainer.step(&mut *batches)?.0.is_finite() {
-            return Err(Failure::Run(format!("{name}: training diverged during the measurement")));
+    let mut trainer = Trainer::new(&plan.training, staircase.dims(), engine.threads())?;
+    let device = engine.device_of(plan)?;
+    let mut times = match device {
+        Device::Cpu => {
+            let mut batches = staircase.open();
+            times_of_steps(seconds, || Ok(trainer.step(&mut *batches)?.0))
         }
-        Ok(start.elapsed().as_secs_f64() * 1e3)
-    };
-    let warm_up = Instant::now();
-    while warm_up.elapsed() < Duration::from_secs_f64(0.2 * seconds) {
-        step()?;
+        Device::Cuda { .. } => times_on_gpu(plan, engine, seconds),
     }
-    let (begin, mut times) = (Instant::now(), Vec::new());
-    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(seconds) {
-        times.push(step()?);
-    }
-    times.sort_by(f64::total_cmp);
-    let median_ms = times[times.len() / 2];
+    .map_err(|failure| failure.within(name))?;
+    times.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
+    let median_ms = times[times.len() / 2].milliseconds;
     Ok(Measurement {
         configuration: name.to_string(),
         estimator: plan.training.learner.estimator().to_string(),
-        threads,
-        steps: times.len(),
+        device: device.to_string(),
+        threads: engine.threads(),
+        steps: times.iter().map(|time| time.steps).sum(),
         median_ms,
-        fastest_ms: times[0],
+        fastest_ms: times[0].milliseconds,
         gflops: trainer.operations() / median_ms / 1e6,
         peak_memory_mb: peak_memory_mb(),
     })
+}
+
+/// The time of a step, from the time of a number of steps.
+struct StepTime {
+    steps: usize,
+    milliseconds: f64,
+}
+
+fn times_of_steps(
+    seconds: f64,
+    mut step: impl FnMut() -> Result<f64, Failure>,
+) -> Result<Vec<StepTime>, Failure> {
+    let mut timed = || {
+        let start = Instant::now();
+        check_value(step()?)?;
+        Ok::<_, Failure>(StepTime { steps: 1, milliseconds: start.elapsed().as_secs_f64() * 1e3 })
+    };
+    let warm_up = Instant::now();
+    while warm_up.elapsed() < Duration::from_secs_f64(WARM_UP * seconds) {
+        timed()?;
+    }
+    let (begin, mut times) = (Instant::now(), Vec::new());
+    while times.len() < MIN_TIMES || begin.elapsed() < Duration::from_secs_f64(seconds) {
+        times.push(timed()?);
+    }
+    Ok(times)
+}
+
+/// The part of the requested seconds for which steps are not measured, before the others.
+const WARM_UP: f64 = 0.2;
+const MIN_TIMES: usize = 3;
+
+fn check_value(value: f64) -> Outcome {
+    match value.is_finite() {
+        true => Ok(()),
+        false => Err(Failure::Run("training diverged during the measurement".into())),
+    }
+}
+
+/// Times the steps of a training on the GPU, which reports many of them at a time.
+fn times_on_gpu(
+    plan: &RunPlan,
+    engine: &dyn Engine,
+    seconds: f64,
+) -> Result<Vec<StepTime>, Failure> {
+    let mut plan = plan.clone();
+    plan.schedule.iterations = (seconds / SHORTEST_GPU_STEP).ceil() as usize;
+    let watch = Mutex::new(Watch { seconds, begin: Instant::now(), mark: None, times: Vec::new() });
+    let observe = |_| Box::new(Timed(&watch)) as Box<dyn Observer>;
+    let trace = engine.run(&[plan], &observe).remove(0)?;
+    trace.steps.iter().try_for_each(|step| check_value(step.value))?;
+    let times = watch.into_inner().unwrap_or_else(|error| error.into_inner()).times;
+    if times.len() < MIN_TIMES {
+        return Err(Failure::Run("there were too few steps; increase --seconds".into()));
+    }
+    Ok(times)
+}
+
+/// A limit of how many steps are planned, in seconds.
+const SHORTEST_GPU_STEP: f64 = 1e-5;
+/// The part of the requested seconds after which the time since the last mark is kept.
+const WINDOW: f64 = 0.1;
+
+/// When steps were reported.
+struct Watch {
+    seconds: f64,
+    /// The first report, after everything was prepared.
+    begin: Instant,
+    /// The last mark and its step.
+    mark: Option<(Instant, usize)>,
+    times: Vec<StepTime>,
+}
+
+struct Timed<'a>(&'a Mutex<Watch>);
+
+impl Observer for Timed<'_> {
+    fn on_step(&mut self, record: &StepRecord) -> ControlFlow<()> {
+        let mut watch = self.0.lock().unwrap_or_else(|error| error.into_inner());
+        let (now, step, seconds) = (Instant::now(), record.iteration, watch.seconds);
+        let Some((mark, first)) = watch.mark else {
+            (watch.begin, watch.mark) = (now, Some((now, step)));
+            return ControlFlow::Continue(());
+        };
+        let elapsed = (now - mark).as_secs_f64();
+        if elapsed < WINDOW * seconds {
+            return ControlFlow::Continue(());
+        }
+        let since_begin = (now - watch.begin).as_secs_f64();
+        if since_begin >= WARM_UP * seconds {
+            let steps = step - first;
+            watch.times.push(StepTime { steps, milliseconds: elapsed * 1e3 / steps as f64 });
+        }
+        watch.mark = Some((now, step));
+        match watch.times.len() >= MIN_TIMES && since_begin >= (1.0 + WARM_UP) * seconds {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
 }
 
 fn peak_memory_mb() -> Option<f64> {

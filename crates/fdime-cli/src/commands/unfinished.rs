@@ -6,6 +6,7 @@ use crate::console::note;
 use crate::failure::Failure;
 use fdime::counted;
 use fdime::engine::{Engine, run_estimates};
+use fdime::estimate::Progress;
 use fdime::journal::{Entry, Journal};
 use indicatif::HumanDuration;
 use serde::Serialize;
@@ -70,6 +71,10 @@ where
     let is_kept = journal.is_some();
     let journal = Mutex::new(journal);
     let finished = run_estimates(engine, rows, open.len(), |index, engine| -> fdime::Result<E> {
+        // Thousands of jobs that have not begun are over at once.
+        if progress.advance(0).is_break() {
+            return Err(fdime::Error::Interrupted);
+        }
         let result = job(&keys[open[index]], engine, &progress)?;
         let mut journal = journal.lock().unwrap_or_else(|error| error.into_inner());
         if let Some(journal) = journal.as_mut() {

@@ -17,12 +17,25 @@ const MAX_CHARACTERS_SHOWN: usize = 200;
 #[derive(Clone)]
 pub struct CustomDivergence {
     formula: String,
-    /// Whether `formula` is an expression that can be parsed again.
-    is_expression: bool,
-    /// f, f' and f'' as given.
-    derivatives: Arc<dyn Fn(f64) -> Jet + Send + Sync>,
+    given: Given,
     /// f(1) as given.
     constant: f64,
+}
+
+/// f, f' and f'' as given.
+#[derive(Clone)]
+enum Given {
+    Expression(Arc<Expression>),
+    Functions(Arc<dyn Fn(f64) -> Jet + Send + Sync>),
+}
+
+impl Given {
+    fn at(&self, u: f64) -> Jet {
+        match self {
+            Given::Expression(expression) => expression.evaluate(u),
+            Given::Functions(functions) => functions(u),
+        }
+    }
 }
 
 impl CustomDivergence {
@@ -39,7 +52,7 @@ impl CustomDivergence {
         if !parsed.depends_on_u() {
             return Err(invalid(expression, "it does not depend on u".into()));
         }
-        Self::checked(expression, true, move |u| parsed.evaluate(u))
+        Self::checked(expression, Given::Expression(Arc::new(parsed)))
     }
 
     /// Creates a divergence from the functions f, f' and f''; `formula` is the name shown to users.
@@ -50,27 +63,36 @@ impl CustomDivergence {
         f1: impl Fn(f64) -> f64 + Send + Sync + 'static,
         f2: impl Fn(f64) -> f64 + Send + Sync + 'static,
     ) -> Result<Self> {
-        Self::checked(formula, false, move |u| Jet { f: f(u), f1: f1(u), f2: f2(u) })
+        let jet = move |u| Jet { f: f(u), f1: f1(u), f2: f2(u) };
+        Self::checked(formula, Given::Functions(Arc::new(jet)))
     }
 
-    fn checked(
-        formula: &str,
-        is_expression: bool,
-        derivatives: impl Fn(f64) -> Jet + Send + Sync + 'static,
-    ) -> Result<Self> {
-        check(formula, &derivatives)?;
-        Ok(CustomDivergence {
-            formula: formula.to_string(),
-            is_expression,
-            constant: derivatives(1.0).f,
-            derivatives: Arc::new(derivatives),
-        })
+    fn checked(formula: &str, given: Given) -> Result<Self> {
+        check(formula, &given)?;
+        Ok(CustomDivergence { formula: formula.to_string(), constant: given.at(1.0).f, given })
     }
 
     /// Returns the name used in plans, `f:EXPRESSION`; a divergence made of functions cannot be
     /// restored from its name.
     pub(super) fn name(&self) -> String {
-        format!("{}:{}", if self.is_expression { "f" } else { "functions" }, self.formula)
+        let kind = match self.given {
+            Given::Expression(_) => "f",
+            Given::Functions(_) => "functions",
+        };
+        format!("{kind}:{}", self.formula)
+    }
+
+    /// Returns the function `custom_divergence(l)` in the language of the GPU's kernels, which computes
+    /// a, b and their slopes (custom.cuh), or `None` if f is given by Rust functions or is too long.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn kernel_source(&self) -> Option<String> {
+        let Given::Expression(expression) = &self.given else { return None };
+        let constant = super::expression::kernel_number(self.constant);
+        Some(format!(
+            "{}__device__ inline float4 custom_divergence(float l) {{\n\
+             double u = exp((double)l);\nreturn divergence_of(u, expression(u), {constant});\n}}\n",
+            expression.kernel_source()?
+        ))
     }
 
     /// Returns f as it was given.
@@ -87,7 +109,7 @@ impl CustomDivergence {
     /// Returns u = e^l with f, f' and f'' at u, the constant subtracted.
     fn at<R: Real>(&self, l: R) -> (f64, Jet) {
         let u = l.to_f64().exp();
-        let given = (self.derivatives)(u);
+        let given = self.given.at(u);
         (u, Jet { f: given.f - self.constant, ..given })
     }
 }
@@ -101,12 +123,12 @@ fn invalid(formula: &str, reason: String) -> Error {
 }
 
 /// Checks on a logarithmic grid that f is finite and convex, and that f'' > 0 somewhere.
-fn check(formula: &str, derivatives: &impl Fn(f64) -> Jet) -> Result<()> {
+fn check(formula: &str, given: &Given) -> Result<()> {
     let mut curved = false;
     let mut previous_slope = f64::NEG_INFINITY;
     for k in -200..=200 {
         let u = (f64::from(k) * 0.05).exp();
-        let Jet { f, f1, f2 } = derivatives(u);
+        let Jet { f, f1, f2 } = given.at(u);
         if !(f.is_finite() && f1.is_finite() && f2.is_finite()) {
             return Err(invalid(formula, format!("f, f' or f'' is not finite at u = {u:.2e}")));
         }
@@ -130,7 +152,7 @@ fn check(formula: &str, derivatives: &impl Fn(f64) -> Jet) -> Result<()> {
 
 impl Row for CustomDivergence {
     fn f(&self, u: f64) -> f64 {
-        (self.derivatives)(u).f - self.constant
+        self.given.at(u).f - self.constant
     }
     fn a<R: Real>(&self, l: R) -> R {
         self.a_and_slope(l).0
@@ -156,7 +178,9 @@ impl Row for CustomDivergence {
 
 impl PartialEq for CustomDivergence {
     fn eq(&self, other: &Self) -> bool {
-        self.is_expression && other.is_expression && self.formula == other.formula
+        let are_expressions =
+            matches!((&self.given, &other.given), (Given::Expression(_), Given::Expression(_)));
+        are_expressions && self.formula == other.formula
     }
 }
 

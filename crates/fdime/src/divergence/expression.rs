@@ -9,7 +9,8 @@
 //!
 //! A function of a single number, constant or u needs no parentheses: `u*ln u`. Powers of powers
 //! do, since readers differ about `u^v^w`. Derivatives come from forward-mode automatic
-//! differentiation: every value on the stack is a [`Jet`].
+//! differentiation: every value on the stack is a [`Jet`]. The same program can be written as a
+//! kernel's source ([`Expression::kernel_source`]).
 
 use std::f64::consts::{E, LN_2, LN_10, PI, TAU};
 use std::fmt;
@@ -20,6 +21,10 @@ const MAX_LENGTH: usize = 20_000;
 /// The maximum nesting of parentheses, functions, signs and right operands. It limits the recursion
 /// of the parser and, since each level has at most one pending left operand, the stack of [`run`].
 const MAX_DEPTH: usize = 256;
+
+/// The maximum number of operations of an expression in a kernel.
+#[cfg(feature = "cuda")]
+const MAX_KERNEL_OPERATIONS: usize = 1000;
 
 /// A stack size that is enough for most expressions and cheaper to initialise than `MAX_DEPTH`.
 const SMALL_DEPTH: usize = 8;
@@ -89,41 +94,106 @@ impl Jet {
     }
 }
 
-/// Returns the value, first and second derivative of a function of one number.
-type Function = fn(f64) -> [f64; 3];
+/// A function of one number with its first and second derivative.
+struct Function {
+    name: &'static str,
+    jet: fn(f64) -> [f64; 3],
+    /// The same three values at `x` in the language of the GPU's kernels.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    kernel_source: &'static str,
+}
 
 const CONSTANTS: [(&str, f64); 6] =
     [("PI", PI), ("π", PI), ("E", E), ("e", E), ("TAU", TAU), ("τ", TAU)];
 
-/// Functions by name. The derivatives of step functions are NaN, so that f may use them for
-/// constants only.
-const FUNCTIONS: [(&str, Function); 26] = [
-    ("ln", ln),
-    ("log", ln),
-    ("log2", |x| ln(x).map(|d| d / LN_2)),
-    ("log10", |x| ln(x).map(|d| d / LN_10)),
-    ("exp", |x| [x.exp(); 3]),
-    ("sqrt", |x| [x.sqrt(), 0.5 / x.sqrt(), -0.25 / (x * x.sqrt())]),
-    ("cbrt", |x| [x.cbrt(), x.cbrt() / (3.0 * x), -2.0 * x.cbrt() / (9.0 * x * x)]),
-    ("abs", |x| [x.abs(), x.signum(), 0.0]),
-    ("sin", |x| [x.sin(), x.cos(), -x.sin()]),
-    ("cos", |x| [x.cos(), -x.sin(), -x.cos()]),
-    ("tan", |x| [x.tan(), x.cos().powi(-2), 2.0 * x.tan() * x.cos().powi(-2)]),
-    ("asin", |x| [x.asin(), (1.0 - x * x).powf(-0.5), x * (1.0 - x * x).powf(-1.5)]),
-    ("acos", |x| [x.acos(), -(1.0 - x * x).powf(-0.5), -x * (1.0 - x * x).powf(-1.5)]),
-    ("atan", |x| [x.atan(), 1.0 / (1.0 + x * x), -2.0 * x / (1.0 + x * x).powi(2)]),
-    ("sinh", |x| [x.sinh(), x.cosh(), x.sinh()]),
-    ("cosh", |x| [x.cosh(), x.sinh(), x.cosh()]),
-    ("tanh", |x| [x.tanh(), x.cosh().powi(-2), -2.0 * x.tanh() * x.cosh().powi(-2)]),
-    ("asinh", |x| [x.asinh(), (x * x + 1.0).powf(-0.5), -x * (x * x + 1.0).powf(-1.5)]),
-    ("acosh", |x| [x.acosh(), (x * x - 1.0).powf(-0.5), -x * (x * x - 1.0).powf(-1.5)]),
-    ("atanh", |x| [x.atanh(), 1.0 / (1.0 - x * x), 2.0 * x / (1.0 - x * x).powi(2)]),
-    ("signum", |x| [x.signum(), f64::NAN, f64::NAN]),
-    ("floor", |x| [x.floor(), f64::NAN, f64::NAN]),
-    ("ceil", |x| [x.ceil(), f64::NAN, f64::NAN]),
-    ("round", |x| [x.round(), f64::NAN, f64::NAN]),
-    ("trunc", |x| [x.trunc(), f64::NAN, f64::NAN]),
-    ("fract", |x| [x.fract(), f64::NAN, f64::NAN]),
+const fn function(
+    name: &'static str,
+    jet: fn(f64) -> [f64; 3],
+    kernel_source: &'static str,
+) -> Function {
+    Function { name, jet, kernel_source }
+}
+
+/// The derivatives of step functions are NaN, so that f may use them for constants only.
+static FUNCTIONS: [Function; 26] = [
+    function("ln", ln, "log(x), 1 / x, -1 / (x * x)"),
+    function("log", ln, "log(x), 1 / x, -1 / (x * x)"),
+    function("log2", |x| ln(x).map(|d| d / LN_2), "log2(x), 1 / (x * LN_2), -1 / (x * x * LN_2)"),
+    function(
+        "log10",
+        |x| ln(x).map(|d| d / LN_10),
+        "log10(x), 1 / (x * LN_10), -1 / (x * x * LN_10)",
+    ),
+    function("exp", |x| [x.exp(); 3], "exp(x), exp(x), exp(x)"),
+    function(
+        "sqrt",
+        |x| [x.sqrt(), 0.5 / x.sqrt(), -0.25 / (x * x.sqrt())],
+        "sqrt(x), 0.5 / sqrt(x), -0.25 / (x * sqrt(x))",
+    ),
+    function(
+        "cbrt",
+        |x| [x.cbrt(), x.cbrt() / (3.0 * x), -2.0 * x.cbrt() / (9.0 * x * x)],
+        "cbrt(x), cbrt(x) / (3 * x), -2 * cbrt(x) / (9 * x * x)",
+    ),
+    function("abs", |x| [x.abs(), x.signum(), 0.0], "fabs(x), copysign(1.0, x), 0"),
+    function("sin", |x| [x.sin(), x.cos(), -x.sin()], "sin(x), cos(x), -sin(x)"),
+    function("cos", |x| [x.cos(), -x.sin(), -x.cos()], "cos(x), -sin(x), -cos(x)"),
+    function(
+        "tan",
+        |x| [x.tan(), x.cos().powi(-2), 2.0 * x.tan() * x.cos().powi(-2)],
+        "tan(x), pow(cos(x), -2), 2 * tan(x) * pow(cos(x), -2)",
+    ),
+    function(
+        "asin",
+        |x| [x.asin(), (1.0 - x * x).powf(-0.5), x * (1.0 - x * x).powf(-1.5)],
+        "asin(x), pow(1 - x * x, -0.5), x * pow(1 - x * x, -1.5)",
+    ),
+    function(
+        "acos",
+        |x| [x.acos(), -(1.0 - x * x).powf(-0.5), -x * (1.0 - x * x).powf(-1.5)],
+        "acos(x), -pow(1 - x * x, -0.5), -x * pow(1 - x * x, -1.5)",
+    ),
+    function(
+        "atan",
+        |x| [x.atan(), 1.0 / (1.0 + x * x), -2.0 * x / (1.0 + x * x).powi(2)],
+        "atan(x), 1 / (1 + x * x), -2 * x * pow(1 + x * x, -2)",
+    ),
+    function("sinh", |x| [x.sinh(), x.cosh(), x.sinh()], "sinh(x), cosh(x), sinh(x)"),
+    function("cosh", |x| [x.cosh(), x.sinh(), x.cosh()], "cosh(x), sinh(x), cosh(x)"),
+    function(
+        "tanh",
+        |x| [x.tanh(), x.cosh().powi(-2), -2.0 * x.tanh() * x.cosh().powi(-2)],
+        "tanh(x), pow(cosh(x), -2), -2 * tanh(x) * pow(cosh(x), -2)",
+    ),
+    function(
+        "asinh",
+        |x| [x.asinh(), (x * x + 1.0).powf(-0.5), -x * (x * x + 1.0).powf(-1.5)],
+        "asinh(x), pow(x * x + 1, -0.5), -x * pow(x * x + 1, -1.5)",
+    ),
+    function(
+        "acosh",
+        |x| [x.acosh(), (x * x - 1.0).powf(-0.5), -x * (x * x - 1.0).powf(-1.5)],
+        "acosh(x), pow(x * x - 1, -0.5), -x * pow(x * x - 1, -1.5)",
+    ),
+    function(
+        "atanh",
+        |x| [x.atanh(), 1.0 / (1.0 - x * x), 2.0 * x / (1.0 - x * x).powi(2)],
+        "atanh(x), 1 / (1 - x * x), 2 * x * pow(1 - x * x, -2)",
+    ),
+    function(
+        "signum",
+        |x| [x.signum(), f64::NAN, f64::NAN],
+        "copysign(1.0, x), NOT_A_NUMBER, NOT_A_NUMBER",
+    ),
+    function("floor", |x| [x.floor(), f64::NAN, f64::NAN], "floor(x), NOT_A_NUMBER, NOT_A_NUMBER"),
+    function("ceil", |x| [x.ceil(), f64::NAN, f64::NAN], "ceil(x), NOT_A_NUMBER, NOT_A_NUMBER"),
+    function("round", |x| [x.round(), f64::NAN, f64::NAN], "round(x), NOT_A_NUMBER, NOT_A_NUMBER"),
+    function("trunc", |x| [x.trunc(), f64::NAN, f64::NAN], "trunc(x), NOT_A_NUMBER, NOT_A_NUMBER"),
+    function(
+        "fract",
+        |x| [x.fract(), f64::NAN, f64::NAN],
+        "x - trunc(x), NOT_A_NUMBER, NOT_A_NUMBER",
+    ),
 ];
 
 fn ln(x: f64) -> [f64; 3] {
@@ -135,7 +205,7 @@ fn ln(x: f64) -> [f64; 3] {
 enum Operation {
     Number(f64),
     U,
-    Apply(Function),
+    Apply(&'static Function),
     ConstantPower(f64),
     Add,
     Subtract,
@@ -144,23 +214,33 @@ enum Operation {
     Power,
 }
 
+impl Operation {
+    fn operands(&self) -> usize {
+        match self {
+            Operation::Number(_) | Operation::U => 0,
+            Operation::Apply(_) | Operation::ConstantPower(_) => 1,
+            _ => 2,
+        }
+    }
+}
+
 /// Runs a program on a stack of at most N values.
 fn run<const N: usize>(operations: &[Operation], u: f64) -> Jet {
     let mut stack = [Jet::constant(0.0); N];
     let mut size = 0;
     for operation in operations {
-        let (result, operands) = match *operation {
-            Operation::Number(value) => (Jet::constant(value), 0),
-            Operation::U => (Jet { f: u, f1: 1.0, f2: 0.0 }, 0),
-            Operation::Apply(g) => (stack[size - 1].compose(g(stack[size - 1].f)), 1),
-            Operation::ConstantPower(c) => (stack[size - 1].constant_power(c), 1),
-            Operation::Add => (stack[size - 2].add(stack[size - 1]), 2),
-            Operation::Subtract => (stack[size - 2].subtract(stack[size - 1]), 2),
-            Operation::Multiply => (stack[size - 2].multiply(stack[size - 1]), 2),
-            Operation::Divide => (stack[size - 2].divide(stack[size - 1]), 2),
-            Operation::Power => (stack[size - 2].power(stack[size - 1]), 2),
+        let result = match *operation {
+            Operation::Number(value) => Jet::constant(value),
+            Operation::U => Jet { f: u, f1: 1.0, f2: 0.0 },
+            Operation::Apply(g) => stack[size - 1].compose((g.jet)(stack[size - 1].f)),
+            Operation::ConstantPower(c) => stack[size - 1].constant_power(c),
+            Operation::Add => stack[size - 2].add(stack[size - 1]),
+            Operation::Subtract => stack[size - 2].subtract(stack[size - 1]),
+            Operation::Multiply => stack[size - 2].multiply(stack[size - 1]),
+            Operation::Divide => stack[size - 2].divide(stack[size - 1]),
+            Operation::Power => stack[size - 2].power(stack[size - 1]),
         };
-        size = size + 1 - operands;
+        size = size + 1 - operation.operands();
         stack[size - 1] = result;
     }
     stack[0]
@@ -202,6 +282,50 @@ impl Expression {
             run::<MAX_DEPTH>(&self.operations, u)
         }
     }
+
+    /// Returns the function `expression(u)` in the language of the GPU's kernels, in terms of the
+    /// operations of custom.cuh, or `None` if the expression is too long to be compiled quickly.
+    #[cfg(feature = "cuda")]
+    pub(super) fn kernel_source(&self) -> Option<String> {
+        if self.operations.len() > MAX_KERNEL_OPERATIONS {
+            return None;
+        }
+        let define = |Function { name, kernel_source, .. }: &Function| {
+            format!(
+                "__device__ inline Jet apply_{name}(Jet jet) \
+                 {{ double x = jet.f; return compose(jet, {kernel_source}); }}\n"
+            )
+        };
+        let mut source: String = FUNCTIONS.iter().map(define).collect();
+        source += "__device__ __noinline__ Jet expression(double u) {\n";
+        let mut stack = Vec::new();
+        for (place, operation) in self.operations.iter().enumerate() {
+            let operands = stack.split_off(stack.len().saturating_sub(operation.operands()));
+            let operands = operands.join(", ");
+            let value = match operation {
+                Operation::Number(value) => format!("constant({})", kernel_number(*value)),
+                Operation::U => "variable(u)".into(),
+                Operation::Apply(function) => format!("apply_{}({operands})", function.name),
+                Operation::ConstantPower(c) => {
+                    format!("constant_power({operands}, {})", kernel_number(*c))
+                }
+                Operation::Add => format!("add({operands})"),
+                Operation::Subtract => format!("subtract({operands})"),
+                Operation::Multiply => format!("multiply({operands})"),
+                Operation::Divide => format!("divide({operands})"),
+                Operation::Power => format!("power({operands})"),
+            };
+            source += &format!("Jet v{place} = {value};\n");
+            stack.push(format!("v{place}"));
+        }
+        Some(source + &format!("return {};\n}}\n", stack.pop()?))
+    }
+}
+
+/// Returns exactly this number in the language of the kernels.
+#[cfg(feature = "cuda")]
+pub(super) fn kernel_number(value: f64) -> String {
+    format!("__longlong_as_double(0x{:016x}ll)", value.to_bits())
 }
 
 /// The reason why a text is not an expression.
@@ -354,9 +478,9 @@ impl<'a> Parser<'a> {
             self.operations.push(Operation::U);
         } else if let Some((_, value)) = CONSTANTS.iter().find(|(known, _)| *known == name) {
             self.operations.push(Operation::Number(*value));
-        } else if let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) {
+        } else if let Some(function) = FUNCTIONS.iter().find(|known| known.name == name) {
             self.argument(name)?;
-            self.emit(Operation::Apply(*function));
+            self.emit(Operation::Apply(function));
         } else {
             self.position = start;
             return self.fail(format!("unknown name '{name}'; the only variable is u"));
@@ -381,15 +505,14 @@ impl<'a> Parser<'a> {
 
     /// Appends an operation; if its operands are constant, they are replaced by the result.
     fn emit(&mut self, operation: Operation) {
-        let (operation, operands) = match (operation, self.operations.last()) {
+        let operation = match (operation, self.operations.last()) {
             (Operation::Power, Some(&Operation::Number(exponent))) => {
                 self.operations.pop();
-                (Operation::ConstantPower(exponent), 1)
+                Operation::ConstantPower(exponent)
             }
-            (Operation::Apply(_), _) => (operation, 1),
-            _ => (operation, 2),
+            _ => operation,
         };
-        let start = self.operations.len() - operands;
+        let start = self.operations.len() - operation.operands();
         let is_constant = |operation: &Operation| matches!(operation, Operation::Number(_));
         let fold = self.operations[start..].iter().all(is_constant);
         self.operations.push(operation);
@@ -547,8 +670,8 @@ mod tests {
             let operators = "exp(u)+sin(u) exp(u)-sin(u) exp(u)*sin(u) exp(u)/(1+sin(u)) -exp(u*u) \
                 u^u 2^(u*u) (1+u*u)^3 (1+u*u)^-2 (1+u*u)^2.5 (1+u*u)^1 (1+u*u)^0 (u-0.9)^3 \
                 (1+u*u)^sin(u) acosh(1.1+u*u) 5";
-            let smooth = FUNCTIONS.iter().filter(|(name, g)| *name != "acosh" && !g(0.5)[1].is_nan());
-            let functions = smooth.map(|(name, _)| format!("{name}(u*u/2+u/4)"));
+            let smooth = FUNCTIONS.iter().filter(|g| g.name != "acosh" && !(g.jet)(0.5)[1].is_nan());
+            let functions = smooth.map(|g| format!("{}(u*u/2+u/4)", g.name));
             for text in functions.chain(operators.split_whitespace().map(String::from)) {
                 let expression = Expression::parse(&text).unwrap();
                 let [low, jet, high] = [u - 1e-5, u, u + 1e-5].map(|u| expression.evaluate(u));

@@ -7,10 +7,11 @@ use std::{fmt, str::FromStr};
 
 /// The nonlinearity of hidden layers. Its slope is a function of its output, so only outputs are
 /// kept between the forward and the backward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
     /// max(0, z)
+    #[default]
     Relu,
     /// z for z > 0, e^z - 1 below: ReLU with a continuous slope
     Elu,

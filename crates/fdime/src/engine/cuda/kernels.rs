@@ -4,6 +4,7 @@ use super::abi;
 use super::device::{Device, describe};
 use super::device_error;
 use crate::data::{without_panic, write_whole};
+use crate::divergence::Divergence;
 pub(super) use crate::engine::gpu::Precision;
 use crate::error::Result;
 use crate::nn::Activation;
@@ -14,9 +15,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The sources in the order of their dependencies.
-const SOURCES: [&str; 10] = [
-    include_str!("kernels/common.cuh"),
+/// The sources in the order of their dependencies, after `COMMON` and the custom divergence.
+const SOURCES: [&str; 9] = [
     include_str!("kernels/product.cuh"),
     include_str!("kernels/wgmma.cuh"),
     include_str!("kernels/layers.cu"),
@@ -28,19 +28,44 @@ const SOURCES: [&str; 10] = [
     include_str!("kernels/small.cu"),
 ];
 
-/// Returns all kernels as one source, with assertions that host and device agree on the layout of
-/// the structures they share.
-pub(super) fn source() -> String {
-    SOURCES.concat() + &abi::layout_checks()
+const COMMON: &str = include_str!("kernels/common.cuh");
+const CUSTOM_DIVERGENCE: &str = include_str!("kernels/custom.cuh");
+const NO_CUSTOM_DIVERGENCE: &str = "__device__ inline float4 custom_divergence(float) \
+    { return make_float4(nanf(\"\"), nanf(\"\"), nanf(\"\"), nanf(\"\")); }\n";
+
+/// What the kernels are compiled for, besides the GPU and the precision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Variant {
+    pub(super) activation: Activation,
+    /// The function `custom_divergence`, if the trainings have one.
+    pub(super) custom_divergence: Option<String>,
 }
 
-/// Compiles the kernels for an architecture such as 90 and returns the image. Needs no GPU.
+impl Variant {
+    /// Returns all kernels as one source, with assertions that host and device agree on the layout
+    /// of the structures they share.
+    pub(super) fn source(&self) -> String {
+        let custom_divergence = match &self.custom_divergence {
+            Some(function) => [CUSTOM_DIVERGENCE, function].concat(),
+            None => NO_CUSTOM_DIVERGENCE.to_string(),
+        };
+        [COMMON, &custom_divergence, &SOURCES.concat(), &abi::layout_checks()].concat()
+    }
+}
+
+/// Compiles the kernels for an architecture such as 90 and returns the image. Needs no GPU. With a
+/// divergence that is given by an expression, the kernels support that divergence, too.
 pub fn compile_kernels(
     precision: Precision,
     activation: Activation,
     architecture: u32,
+    divergence: Option<&Divergence>,
 ) -> Result<Vec<u8>> {
-    Build::new(precision, activation, architecture).image()
+    let custom_divergence = match divergence {
+        Some(Divergence::Custom(custom)) => custom.kernel_source(),
+        _ => None,
+    };
+    Build::new(precision, &Variant { activation, custom_divergence }, architecture).image()
 }
 
 /// Returns whether large tiles use Hopper's `wgmma` instruction, which no other architecture runs.
@@ -76,8 +101,9 @@ struct Build {
 }
 
 impl Build {
-    fn new(precision: Precision, activation: Activation, architecture: u32) -> Self {
-        Build { source: source(), options: options(precision, activation, architecture) }
+    fn new(precision: Precision, variant: &Variant, architecture: u32) -> Self {
+        let options = options(precision, variant.activation, architecture);
+        Build { source: variant.source(), options }
     }
 
     /// Returns the path of the compiled kernels in the cache, or `None` without a cache folder.
@@ -98,10 +124,10 @@ impl Build {
 pub(super) fn load(
     device: &Device,
     precision: Precision,
-    activation: Activation,
+    variant: &Variant,
     notice: &dyn Fn(&str),
 ) -> Result<Arc<CudaModule>> {
-    let build = Build::new(precision, activation, device.architecture);
+    let build = Build::new(precision, variant, device.architecture);
     let cached = build.cached();
     let load = |image: Vec<u8>| device.context.load_module(Ptx::from_binary(image));
     let image = cached.as_ref().and_then(|path| unsealed(std::fs::read(path).ok()?));

@@ -2,11 +2,10 @@
 
 use super::device::Device;
 use super::device_error;
-use super::kernels::{self, Precision};
+use super::kernels::{self, Precision, Variant};
 use super::program::{Needs, Program, Shape, Tiling};
 use super::session::Session;
 use crate::error::Result;
-use crate::nn::Activation;
 use cudarc::driver::CudaModule;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +23,7 @@ type Notice = dyn Fn(&str) + Send + Sync;
 pub(super) struct Launcher {
     pub(super) device: Device,
     pub(super) precision: Precision,
-    modules: Arc<Mutex<HashMap<Activation, Arc<CudaModule>>>>,
+    modules: Arc<Mutex<HashMap<Variant, Arc<CudaModule>>>>,
     pub(super) notice: Arc<Notice>,
     /// Held while a program is measured and its memory is allocated.
     allocation: Arc<Mutex<()>>,
@@ -51,14 +50,14 @@ impl Launcher {
         })
     }
 
-    /// Returns the kernels for an activation, compiled unless they are cached.
-    pub(super) fn kernels(&self, activation: Activation) -> Result<Arc<CudaModule>> {
+    /// Returns the kernels of a variant, compiled unless they are cached.
+    pub(super) fn kernels(&self, variant: &Variant) -> Result<Arc<CudaModule>> {
         let mut modules = self.modules.lock().unwrap_or_else(|error| error.into_inner());
-        if let Some(module) = modules.get(&activation) {
+        if let Some(module) = modules.get(variant) {
             return Ok(Arc::clone(module));
         }
-        let module = kernels::load(&self.device, self.precision, activation, &*self.notice)?;
-        modules.insert(activation, Arc::clone(&module));
+        let module = kernels::load(&self.device, self.precision, variant, &*self.notice)?;
+        modules.insert(variant.clone(), Arc::clone(&module));
         Ok(module)
     }
 
@@ -82,7 +81,7 @@ impl Launcher {
         runs: usize,
         steps: usize,
     ) -> Result<Session<'_>> {
-        let module = self.kernels(shape.critic.activation)?;
+        let module = self.kernels(&shape.variant())?;
         let (tiling, size) = (self.tiling(runs, steps), self.bytes(shape, needs, runs, steps));
         Session::new(&self.device, module, size, |start| Program::new(shape, needs, tiling, start))
     }

@@ -37,6 +37,7 @@ use crate::pairing::Pairing;
 use crate::parallel::{Tick, run_jobs};
 use crate::train::{Checkpoint, Observers, Outcome, Recorder, RunPlan};
 use jobs::{Event, Reply, ScoringJob, TrainingJob};
+use kernels::Variant;
 use launcher::{Launcher, captured_steps, runs_that_fit};
 use plan::{GpuPlan, RunSpec, initial_parameters};
 use program::{Needs, Program, Shape};
@@ -150,7 +151,8 @@ impl CudaEngine {
     /// Compiles the kernels for an activation unless they are cached. Returns an error if that is
     /// not possible, before any plan is executed.
     pub fn prepare(&self, activation: Activation) -> Result<()> {
-        self.gpu.launcher.kernels(activation).map(drop)
+        let variant = Variant { activation, ..Variant::default() };
+        self.gpu.launcher.kernels(&variant).map(drop)
     }
 
     /// Passes a text to the user once.

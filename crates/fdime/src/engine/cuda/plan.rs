@@ -144,6 +144,7 @@ impl Shape {
             per_level,
             optimizer: plan.optimizer,
             learning_rate_schedule: plan.learning_rate_schedule,
+            custom_divergence: custom_divergence(&plan.learner.estimator),
         })
     }
 }
@@ -169,6 +170,7 @@ impl Shape {
             per_level: 1,
             optimizer: AdamPlan::default(),
             learning_rate_schedule: LearningRateSchedule::Constant,
+            custom_divergence: None,
         }
     }
 }
@@ -207,10 +209,15 @@ fn unsupported(plan: &GpuPlan) -> Option<String> {
 
 fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
     let estimator = &plan.learner.estimator;
+    let is_custom = matches!(estimator.cost(), Cost::FDivergence(Divergence::Custom(_)));
+    (is_custom && custom_divergence(estimator).is_none())
+        .then(|| format!("{} is no short expression in u", estimator.name()))
+}
+
+/// Returns the source of the estimator's divergence if that is a custom one that can be compiled.
+fn custom_divergence(estimator: &Estimator) -> Option<String> {
     match estimator.cost() {
-        Cost::FDivergence(divergence) if divergence_number(divergence).is_none() => {
-            Some(format!("{} has no kernel", estimator.name()))
-        }
+        Cost::FDivergence(Divergence::Custom(custom)) => custom.kernel_source(),
         _ => None,
     }
 }
@@ -372,9 +379,9 @@ fn padded_columns(columns: &ColumnSelection, dims: (usize, usize)) -> Vec<i32> {
     [padded(&columns.x, dims.0), padded(&columns.y, dims.1)].concat()
 }
 
-/// Returns a divergence's case in `divergence_row` (objective.cu), or `None` for a custom one.
-fn divergence_number(divergence: &Divergence) -> Option<i32> {
-    Some(match divergence {
+/// Returns a divergence's case in `divergence_row` (objective.cu).
+fn divergence_number(divergence: &Divergence) -> i32 {
+    match divergence {
         Divergence::Kl => 0,
         Divergence::Gan => 1,
         Divergence::Hellinger => 2,
@@ -385,8 +392,8 @@ fn divergence_number(divergence: &Divergence) -> Option<i32> {
         Divergence::Jeffreys => 7,
         Divergence::Alpha(_) => 8,
         Divergence::ShiftedLog => 9,
-        Divergence::Custom(_) => return None,
-    })
+        Divergence::Custom(_) => 10,
+    }
 }
 
 /// Returns a map's case in `apply_maps` and `mapped` (sample.cu), or `None` for one without a case.
@@ -420,8 +427,7 @@ fn objective_spec(estimator: &Estimator) -> abi::ObjectiveSpec {
     };
     match estimator.cost() {
         Cost::FDivergence(divergence) => {
-            // `unsupported` refuses those without a number.
-            spec.divergence = divergence_number(divergence).unwrap_or_default();
+            spec.divergence = divergence_number(divergence);
             if let Divergence::Alpha(alpha) = divergence {
                 spec.alpha = *alpha as f32;
             }

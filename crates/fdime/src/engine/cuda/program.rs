@@ -2,7 +2,7 @@
 //! step in their order.
 
 use super::abi::{self, Buffer, MAX_SECTIONS};
-use super::kernels::Precision;
+use super::kernels::{Precision, Variant};
 use super::memory::{Arena, DeviceSlice};
 use super::network::{Network, Step};
 use super::table::{TableShape, Tables};
@@ -25,6 +25,8 @@ pub(super) struct Shape {
     pub(super) per_level: usize,
     pub(super) optimizer: AdamPlan,
     pub(super) learning_rate_schedule: LearningRateSchedule,
+    /// The source of a custom divergence, which is compiled into the kernels.
+    pub(super) custom_divergence: Option<String>,
 }
 
 /// Where the inputs of a step come from.
@@ -41,6 +43,12 @@ pub(super) enum SampleShape {
 }
 
 impl Shape {
+    /// Returns the variant of the kernels that executes programs of this shape.
+    pub(super) fn variant(&self) -> Variant {
+        let custom_divergence = self.custom_divergence.clone();
+        Variant { activation: self.critic.activation, custom_divergence }
+    }
+
     /// Returns the width of the factors of the reference.
     pub(super) fn reference_width(&self) -> usize {
         match self.samples {
@@ -792,6 +800,7 @@ mod tests {
                         per_level: 10,
                         optimizer: AdamPlan::default(),
                         learning_rate_schedule: LearningRateSchedule::Constant,
+                        custom_divergence: None,
                     };
                     let wgmma = precision == Precision::Tf32;
                     let (multiprocessors, shared_limit) = (132, 100_000);
@@ -856,7 +865,7 @@ mod tests {
         for program in programs(0) {
             for launch in launches(&program) {
                 let name = launch.kernel.trim_end_matches("large").trim_end_matches("small");
-                assert!(super::super::kernels::source().contains(name), "{}", launch.kernel);
+                assert!(Variant::default().source().contains(name), "{}", launch.kernel);
             }
         }
     }
