@@ -679,7 +679,7 @@ impl Work<'_> {
     /// Returns the criterion that breaks ties where critics give all pairs the same ratio: the log
     /// ratio of a Gaussian copula that keeps every correlation, however small. Empty if there is none.
     fn ties(&self, index: usize, pairs: &[(u32, u32)]) -> Result<Vec<f32>> {
-        let Table { x, y, .. } = self.data.tables[index];
+        let Table { x, y, rows, .. } = self.data.tables[index];
         let y = match self.data.parts_of_y.first() {
             Some(part) => &y[..part.columns[index]],
             None => y,
@@ -692,8 +692,11 @@ impl Work<'_> {
         if reference.width == 0 {
             return Ok(Vec::new());
         }
-        // Test rows are in ascending order.
-        let position = |row: u32| fold.test.partition_point(|other| *other < row);
+        let mut position = vec![0; rows];
+        for (at, &row) in fold.test.iter().enumerate() {
+            position[row as usize] = at;
+        }
+        let position = |row: u32| position[row as usize];
         let ratio = |&(i, j): &(u32, u32)| reference.log_ratio(position(i), position(j));
         Ok(pairs.iter().map(ratio).collect())
     }
