@@ -1,7 +1,7 @@
 //! Every flag, defined once: help, completions, man pages and parsing are derived from here.
 
 use crate::commands::bench::{Configuration, configuration};
-use crate::values::{self, CommaSeparated, OneOf, named};
+use crate::values::{self, CommaSeparated, OneOf, Part, named};
 use clap::{Args, Parser, Subcommand};
 use fdime::data::{ConstantColumns, Delimiter, MissingRows};
 use fdime::estimate::{ChainChoice, Criterion, Effort, Method, RowOrder};
@@ -60,7 +60,8 @@ pub enum Command {
         fdime matrix data.csv --group 'left=l_*' --group 'right=r_*' -o mi.csv\n  \
         fdime matrix data.csv --y target -o ranking.csv\n  \
         fdime matrix data.parquet --rows 'tf_*' --columns 'gene_*' -o mi.csv\n  \
-        fdime matrix data.csv -o mi.csv --resume")]
+        fdime matrix data.csv -o mi.csv --resume\n  \
+        CUDA_VISIBLE_DEVICES=1 fdime matrix data.csv -o mi.csv --part 2/2")]
     Matrix(Box<Matrix>),
     /// Choose the columns that are most informative about a target, without redundant ones
     #[command(after_help = "Examples:\n  \
@@ -599,6 +600,10 @@ pub struct Matrix {
     /// Continue an unfinished run
     #[arg(long)]
     pub resume: bool,
+    /// Estimate only a part of the pairs, 1/4 for the first of four: one process for each GPU or
+    /// machine, all with the same output, which the last one to finish writes
+    #[arg(long, value_name = "K/N", value_parser = Part::parse)]
+    pub part: Option<Part>,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]

@@ -144,6 +144,38 @@ pub fn seconds(text: &str) -> Result<f64, Refusal> {
     seconds.ok_or_else(|| Refusal(format!("--seconds {text}: between 0 and 3600")))
 }
 
+/// A part of the work, for one of several processes.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// From 1 to `of`.
+    pub number: usize,
+    pub of: usize,
+}
+
+impl Part {
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        let (number, of) = text.split_once('/').unwrap_or_default();
+        match (number.parse(), of.parse()) {
+            (Ok(number), Ok(of)) if (1..=of).contains(&number) && of <= MAX_PARTS => {
+                Ok(Part { number, of })
+            }
+            _ => Err(Refusal(format!("--part {text}: write 1/4 for the first of four parts"))),
+        }
+    }
+
+    /// Returns all parts.
+    pub fn all(self) -> impl Iterator<Item = Part> {
+        (1..=self.of).map(move |number| Part { number, ..self })
+    }
+
+    /// Returns whether the item of this index belongs to this part.
+    pub fn has(self, index: usize) -> bool {
+        index % self.of == self.number - 1
+    }
+}
+
+const MAX_PARTS: usize = 10_000;
+
 /// Returns a parser of what to do with rows that have missing values.
 pub fn missing() -> OneOf<MissingRows> {
     OneOf::new(["drop", "error"], |text| match text {

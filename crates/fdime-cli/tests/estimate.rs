@@ -572,6 +572,47 @@ fn an_unfinished_matrix_is_continued() {
     assert!(refusal(&format!("{request} --resume")).contains("other settings"));
 }
 
+/// Two processes at the same time, as on two GPUs, make the table of one process: whichever finishes
+/// last writes it. A part is continued as a whole matrix is.
+#[test]
+fn parts_of_a_matrix_make_the_whole() {
+    let folder = Folder::new();
+    let (table, whole, out) = (folder.table(), folder.path("whole.csv"), folder.path("mi.csv"));
+    let request = format!("matrix {table} --columns x,y,label --estimator copula -o");
+    stdout(&format!("{request} {}", whole.display()));
+    let part = |number: usize| format!("{request} {} --part {number}/2", out.display());
+    let start = |number: usize| {
+        let arguments = part(number);
+        let command = &mut Command::new(env!("CARGO_BIN_EXE_fdime"));
+        command.args(arguments.split_whitespace()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let messages: Vec<String> = [start(1), start(2)]
+        .map(|child| child.wait_with_output().unwrap())
+        .map(|output| String::from_utf8(output.stderr).unwrap())
+        .into();
+    let waiting = messages.iter().filter(|text| text.contains("finishes last writes")).count();
+    assert!(waiting <= 1, "{messages:?}");
+    assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&whole).unwrap());
+    assert_eq!(std::fs::read_dir(out.parent().unwrap()).unwrap().count(), 3, "no journal is left");
+
+    // One after the other: the first alone writes nothing, and its pairs are not estimated again.
+    std::fs::remove_file(&out).unwrap();
+    stdout(&part(1));
+    assert!(!out.exists());
+    assert!(refusal(&part(1)).contains("--resume"));
+    stdout(&format!("{} --resume", part(1)));
+    assert!(!out.exists());
+    let other_settings = format!("{} --folds 4", part(2));
+    assert!(refusal(&other_settings).contains("other settings"));
+    std::fs::remove_file(folder.path("mi.csv.part-2-of-2.unfinished")).unwrap();
+    stdout(&part(2));
+    assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&whole).unwrap());
+    for part in ["0/2", "3/2", "2", "a/b", "1/0"] {
+        let text = refusal(&format!("{request} {} --part {part}", out.display()));
+        assert!(text.contains("write 1/4 for the first of four parts"), "{text}");
+    }
+}
+
 fn plan(effort: Effort) -> EstimatePlan {
     EstimatePlan::new(Method::Auto, effort)
 }

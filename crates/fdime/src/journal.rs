@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// One line of a journal.
 pub trait Entry: Serialize + DeserializeOwned {
@@ -42,6 +43,18 @@ impl<E: Entry> Entries<E> {
     /// # Errors
     /// If the file cannot be read, or no line of it is an entry.
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_lines(path, None)
+    }
+
+    /// As [`read`](Self::read), for a journal whose first line is `heading`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or starts with another heading.
+    pub fn read_with_heading(path: &Path, heading: &impl Serialize) -> Result<Self> {
+        Self::read_lines(path, Some(&heading_value(path, heading)?))
+    }
+
+    fn read_lines(path: &Path, heading: Option<&serde_json::Value>) -> Result<Self> {
         let name = path.display().to_string();
         if !may_be_regular(path) {
             return Err(data_error(&name, NOT_REGULAR));
@@ -52,7 +65,7 @@ impl<E: Entry> Entries<E> {
             }
             opened => opened.map_err(|error| read_error(&name, error))?,
         };
-        match Lines::read(file, None) {
+        match Lines::read(file, heading) {
             Ok(lines) => Ok(lines.entries),
             Err(Refusal::System(error)) => Err(read_error(&name, error)),
             Err(Refusal::Content(reason)) => Err(data_error(&name, reason)),
@@ -179,10 +192,13 @@ fn starts_like<E: Entry>(line: &[u8]) -> bool {
     line.starts_with(start) || start.starts_with(line)
 }
 
-/// An append-only file of entries, held by one process at a time.
+/// An append-only file of entries, held by one process at a time. A process that is killed loses
+/// none; a machine that loses power, at most those of the last second.
 pub struct Journal<E> {
     path: PathBuf,
     file: File,
+    /// When the file was last known to be on disk.
+    synced: Instant,
     /// The number of bytes up to the end of the last complete line.
     length: u64,
     /// Whether the file may hold part of a line after `length`, because writing it failed.
@@ -205,9 +221,7 @@ impl<E: Entry> Journal<E> {
     /// # Errors
     /// As for [`open`](Self::open), and if the file starts with another heading.
     pub fn open_with_heading(path: &Path, heading: &impl Serialize) -> Result<Self> {
-        let heading =
-            serde_json::to_value(heading).map_err(|error| not_writable(path, error.to_string()))?;
-        Self::open_lines(path, Some(heading))
+        Self::open_lines(path, Some(heading_value(path, heading)?))
     }
 
     fn open_lines(path: &Path, heading: Option<serde_json::Value>) -> Result<Self> {
@@ -226,7 +240,8 @@ impl<E: Entry> Journal<E> {
             Refusal::Content(reason) => not_writable(path, reason),
         })?;
         let torn = end == End::CutOff;
-        let mut journal = Journal { path: path.into(), file, length, torn, entries };
+        let (path, synced) = (path.to_path_buf(), Instant::now());
+        let mut journal = Journal { path, file, synced, length, torn, entries };
         if end == End::NoLineBreak {
             journal.append_line("")?;
         }
@@ -246,8 +261,8 @@ impl<E: Entry> Journal<E> {
         self.entries.find(key)
     }
 
-    /// Appends an entry and waits until it is on disk. If writing fails, the file is cut back to
-    /// its last complete line, and a later entry can be appended.
+    /// Appends an entry. If writing fails, the file is cut back to its last complete line, and a later
+    /// entry can be appended.
     pub fn append(&mut self, entry: E) -> Result<()> {
         let line = serde_json::to_string(&entry)
             .map_err(|error| not_writable(&self.path, error.to_string()))?;
@@ -261,7 +276,12 @@ impl<E: Entry> Journal<E> {
             // One write for one line, so that a kill leaves at most the last line incomplete.
             self.torn = true;
             self.file.write_all(format!("{line}\n").as_bytes())?;
-            self.file.sync_data()
+            // Waiting for the disk takes longer than a small estimate.
+            if self.synced.elapsed() >= SYNC_INTERVAL {
+                self.file.sync_data()?;
+                self.synced = Instant::now();
+            }
+            Ok(())
         });
         if let Err(error) = written {
             // If this fails too, the next entry tries again.
@@ -281,6 +301,20 @@ impl<E: Entry> Journal<E> {
         }
         Ok(())
     }
+}
+
+impl<E> Drop for Journal<E> {
+    fn drop(&mut self) {
+        // If this fails, the system still writes the file later.
+        let _ = self.file.sync_data();
+    }
+}
+
+/// The time after which an entry waits until the file is on disk.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+fn heading_value(path: &Path, heading: &impl Serialize) -> Result<serde_json::Value> {
+    serde_json::to_value(heading).map_err(|error| not_writable(path, error.to_string()))
 }
 
 const OTHER_HEADING: &str = "it belongs to other data, other settings or another version; \

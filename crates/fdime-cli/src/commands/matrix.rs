@@ -8,16 +8,18 @@ use crate::outputs::{self, Outputs, check_extension, spreadsheet_text};
 use crate::report::heat_map::HeatMap;
 use crate::report::shortened;
 use crate::saved::Saved;
+use crate::values::Part;
 use fdime::data::{Frame, LoadedFrame, MissingRows, Reading, load_frame};
 use fdime::estimate::{
     Effort, EstimatePlan, MatrixHeading, MatrixJournal, PairEstimate, PairRecord,
 };
+use fdime::journal::Entries;
 use fdime::{Engine, Nats, Parameter, counted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The results of the command.
@@ -42,7 +44,7 @@ pub struct Results {
 pub fn run(args: &Matrix) -> Outcome {
     check_extension("--output", Some(&args.output), &["csv", "json"])?;
     check_extension("--svg", args.svg.as_ref(), &["svg"])?;
-    let journal_path = journal_path(&args.output);
+    let journal_path = journal_of_part(&args.output, args.part);
     let svg = args.svg.as_deref().map(|path| ("--svg", path));
     let outputs: Vec<_> = [("--output", args.output.as_path())].into_iter().chain(svg).collect();
     outputs::check(&[("the table", &args.file), ("the journal", &journal_path)], &outputs)?;
@@ -79,8 +81,28 @@ pub fn run(args: &Matrix) -> Outcome {
     let journal = open_journal(&journal_path, &heading, args.resume)?;
     let engine = estimation_engine(&args.estimation.execution)?;
     let start = Instant::now();
-    let work = Work { frame: &frame, groups: &groups, pairs: &pairs, plan: &plan, reading };
-    let mut found = work.run(journal, &*engine)?;
+    let work = Work { frame: &frame, groups: &groups, plan: &plan, reading };
+    let mut found = match args.part {
+        None => work.run(&pairs, journal, &*engine)?,
+        Some(part) => {
+            let own: Vec<_> = (0..).zip(&pairs).filter(|(index, _)| part.has(*index)).collect();
+            let own: Vec<_> = own.into_iter().map(|(_, pair)| *pair).collect();
+            work.run(&own, journal, &*engine)?;
+            match of_all_parts(&args.output, part, &heading, &pairs)? {
+                Ok(found) => found,
+                Err(missing) => {
+                    let Part { number, of } = part;
+                    let missing = counted(missing, "pair");
+                    note(&format!(
+                        "part {number} of {of} is finished; {missing} of other parts are missing, \
+                         and the part that finishes last writes {}",
+                        args.output.display()
+                    ));
+                    return Ok(());
+                }
+            }
+        }
+    };
     let seconds = start.elapsed().as_secs_f64();
     PairEstimate::adjust(&mut found);
     let version = env!("CARGO_PKG_VERSION").into();
@@ -94,12 +116,51 @@ pub fn run(args: &Matrix) -> Outcome {
     outputs.write(Some(&args.output), |path| results.write_table(path));
     outputs.write_text(args.svg.as_ref(), || results.figure());
     if outputs.failure.is_none() {
-        // The results are on disk, so the journal is no longer needed.
-        let _ = std::fs::remove_file(journal_path);
+        // The results are on disk, so the journals are no longer needed.
+        let parts = args.part.into_iter().flat_map(Part::all).map(Some);
+        for part in parts.chain(args.part.is_none().then_some(None)) {
+            let _ = std::fs::remove_file(journal_of_part(&args.output, part));
+        }
     }
     outputs.finish(|| match args.json {
         true => Saved::new("matrix", &results).print(),
         false => results.print(args.bits),
+    })
+}
+
+/// Returns the path of the journal of a part, or of the whole matrix.
+fn journal_of_part(output: &Path, part: Option<Part>) -> PathBuf {
+    match part {
+        None => journal_path(output),
+        Some(Part { number, of }) => {
+            let mut name = output.as_os_str().to_owned();
+            name.push(format!(".part-{number}-of-{of}"));
+            journal_path(Path::new(&name))
+        }
+    }
+}
+
+/// Returns the pairs from the journals of all parts in order, or the number of those that are
+/// missing.
+fn of_all_parts(
+    output: &Path,
+    part: Part,
+    heading: &MatrixHeading,
+    pairs: &[(usize, usize)],
+) -> Result<Result<Vec<PairEstimate>, usize>, Failure> {
+    let read = |part: Part| {
+        let path = journal_of_part(output, Some(part));
+        Entries::<PairRecord>::read_with_heading(&path, heading)
+    };
+    let journals = part.all().map(read).collect::<fdime::Result<Vec<_>>>()?;
+    let find = |index: usize| {
+        let journal = &journals[index % part.of];
+        journal.find(&pairs[index]).last().map(|record| record.found.clone())
+    };
+    let found: Vec<_> = (0..pairs.len()).filter_map(find).collect();
+    Ok(match pairs.len() - found.len() {
+        0 => Ok(found),
+        missing => Err(missing),
     })
 }
 
@@ -309,24 +370,24 @@ const MAX_PAIRS: u64 = 30_000_000;
 struct Work<'a> {
     frame: &'a Frame,
     groups: &'a [(String, Vec<usize>)],
-    pairs: &'a [(usize, usize)],
     plan: &'a EstimatePlan,
     reading: Reading<'a>,
 }
 
 impl Work<'_> {
-    /// Estimates the pairs that the journal does not hold. Returns all pairs in order.
+    /// Estimates the pairs that the journal does not hold. Returns all of these pairs in order.
     fn run(
         &self,
+        pairs: &[(usize, usize)],
         journal: MatrixJournal,
         engine: &dyn Engine,
     ) -> Result<Vec<PairEstimate>, Failure> {
         let (columns, rows) = (self.groups.len(), self.frame.rows);
-        let pairs = counted(self.pairs.len(), "pair");
-        note(&format!("{pairs} of {columns} columns or groups, {}", counted(rows, "row")));
+        let count = counted(pairs.len(), "pair");
+        note(&format!("{count} of {columns} columns or groups, {}", counted(rows, "row")));
         let records = unfinished::run(
             Some(journal),
-            self.pairs,
+            pairs,
             "pair",
             (engine, rows),
             |&pair, engine, progress| {
