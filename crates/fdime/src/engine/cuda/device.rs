@@ -7,7 +7,7 @@ use crate::error::Result;
 use bytemuck::Pod;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, PinnedHostSlice, sys};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// The oldest architecture whose tensor cores support tf32.
 const MIN_ARCHITECTURE: u32 = 80;
@@ -147,9 +147,11 @@ impl Device {
 pub(super) fn guarded<T>(
     call: impl FnOnce() -> std::result::Result<T, cudarc::driver::DriverError>,
 ) -> Result<T> {
+    // The search tries many names of the library, so it is made once.
+    // SAFETY: loading the driver runs its initialisers, as its first use would.
+    static IS_PRESENT: LazyLock<bool> = LazyLock::new(|| unsafe { sys::is_culib_present() });
     without_panic(|| {
-        // SAFETY: loading the driver runs its initialisers, as its first use would.
-        if !unsafe { sys::is_culib_present() } {
+        if !*IS_PRESENT {
             return Err(device_error("no NVIDIA driver found (libcuda is missing)"));
         }
         call().map_err(|error| device_error(describe(error)))

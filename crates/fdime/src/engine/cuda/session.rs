@@ -8,7 +8,7 @@ use super::plan::RunSpec;
 use super::program::{Launch, ParameterBlock, Program};
 use super::table::{Lists, RunTable};
 use crate::critic::Batch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use bytemuck::Pod;
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
@@ -43,8 +43,9 @@ impl<'a> Session<'a> {
     ) -> Result<Self> {
         let memory =
             guarded(|| device.stream.alloc_zeros::<u8>(size as usize)).map_err(|error| {
-                let gigabytes = size as f64 / 1e9;
-                device_error(format!("{gigabytes:.1} GB of {}'s memory: {error}", device.name))
+                let megabytes = size as f64 / 1e6;
+                let name = &device.name;
+                device_error(format!("{name} has no {megabytes:.0} MB of memory left: {error}"))
             })?;
         let start = memory.device_ptr(&device.stream).0;
         let bounds = start..start + size;
@@ -353,7 +354,7 @@ impl<'a> Session<'a> {
             sys::cuLaunchKernelEx(&config, function.cu_function(), arguments.as_mut_ptr(), none)
         }
         .result()
-        .map_err(|error| device_error(format!("kernel {}: {}", launch.kernel, describe(error))))
+        .map_err(|error| failed(&launch.kernel, describe(error)))
     }
 
     /// Returns the function of a kernel, which is looked up when it is first launched.
@@ -362,7 +363,7 @@ impl<'a> Session<'a> {
             return Ok(function.clone());
         }
         let function = guarded(|| self.module.load_function(kernel))
-            .map_err(|error| device_error(format!("kernel {kernel}: {error}")))?;
+            .map_err(|error| failed(kernel, error.to_string()))?;
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         guarded(|| function.set_attribute(attribute, *shared as i32))?;
         self.functions.borrow_mut().insert(kernel.clone(), function.clone());
@@ -390,6 +391,10 @@ impl<'a> Session<'a> {
         launched?;
         graph?.ok_or_else(|| device_error("the captured graph is empty"))
     }
+}
+
+fn failed(kernel: &str, reason: String) -> Error {
+    device_error(format!("the GPU failed in kernel {kernel}: {reason}"))
 }
 
 impl Drop for Session<'_> {
