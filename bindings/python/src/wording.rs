@@ -7,7 +7,11 @@ pub struct KeywordArguments;
 
 impl Wording for KeywordArguments {
     fn setting(&self, parameter: Parameter, value: &str) -> String {
-        keyword_argument(&self.parameter(parameter), value)
+        match parameter {
+            // Values in memory are replaced by the user.
+            Parameter::Na => format!("{value} to NaN"),
+            _ => keyword_argument(&self.parameter(parameter), value),
+        }
     }
 
     fn missing_value(&self) -> &'static str {
@@ -28,7 +32,10 @@ impl Wording for InputAndOutput {
     }
 
     fn setting(&self, parameter: Parameter, value: &str) -> String {
-        keyword_argument(&self.parameter(parameter), value)
+        match parameter {
+            Parameter::X | Parameter::Y => keyword_argument(&self.parameter(parameter), value),
+            _ => KeywordArguments.setting(parameter, value),
+        }
     }
 
     fn missing_value(&self) -> &'static str {

@@ -478,10 +478,10 @@ pub struct Estimate {
     pub file: Option<PathBuf>,
     /// Columns of x: names, globs, positions, ranges, as in 'a,sensor_*,3,5-8,!id'
     /// [default: all but y]
-    #[arg(long, value_name = "COLUMNS")]
+    #[arg(short, long, value_name = "COLUMNS")]
     pub x: Option<String>,
     /// Columns of y [default: all but x]
-    #[arg(long, value_name = "COLUMNS")]
+    #[arg(short, long, value_name = "COLUMNS")]
     pub y: Option<String>,
     /// Columns to hold fixed: estimate I(x; y | z), what y adds about x beyond these columns
     #[arg(long, value_name = "COLUMNS", conflicts_with = "x_file")]

@@ -554,12 +554,13 @@ fn an_unfinished_matrix_is_continued() {
     let field = |k: usize| first.split(',').nth(k).unwrap();
     let done = format!(
         "{{\"pair\":[0,1],\"found\":{{\"x\":\"x\",\"y\":\"y\",\"mi_nats\":{},\"ci_low\":{},\"ci_high\":{},\
-         \"p_value\":{},\"n_rows\":301,\"reliability\":\"{}\",\"problem\":null}}}}",
+         \"p_value\":{},\"n_rows\":301,\"reliability\":\"{}\",\"reasons\":\"{}\",\"problem\":null}}}}",
         field(2),
         field(3),
         field(4),
         field(5),
-        field(8)
+        field(8),
+        field(9)
     );
     std::fs::write(&journal, format!("{heading}\n{done}\n{{\"pair\":[0,2],\"found\":{{\"x\":"))
         .unwrap();

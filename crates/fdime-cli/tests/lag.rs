@@ -184,7 +184,7 @@ fn files_and_tables_have_every_lag() {
     assert!(shown.contains("\ndependent: p = ") && shown.lines().all(|line| line.len() <= 80));
     let table = std::fs::read_to_string(&csv).unwrap();
     let heading = "x,y,given,lag,mi_nats,ci_low,ci_high,p_value,p_adjusted,statistic_nats,n_rows,\
-                   reliability,problem";
+                   reliability,reasons,problem";
     assert_eq!(table.lines().next(), Some(heading));
     assert_eq!(table.lines().filter(|line| line.starts_with("x,y,")).count(), 4);
     assert_eq!(std::fs::read_to_string(&svg).unwrap().matches("<circle").count(), 6);

@@ -27,16 +27,16 @@ fn a_search_prints_the_number_of_rows_and_draws_the_figure() {
 #[test]
 fn json_has_the_plan_and_every_size() {
     let result =
-        json(&format!("power --dim 3+2 --pairs 1 --mi 0.2 --rows 400,100 {QUICK} --bits --json"));
+        json(&format!("power --dim 3+2 --pairs 1 --mi 0.05 --rows 400,60 {QUICK} --bits --json"));
     assert_eq!(result["columns"], serde_json::json!([3, 2]));
     assert_eq!(result["plan"]["noise_columns"], serde_json::json!([2, 1]));
     assert!(result["needed"].is_null());
     let sizes = result["sizes"].as_array().unwrap();
     let rows: Vec<u64> = sizes.iter().map(|size| size["rows"].as_u64().unwrap()).collect();
-    assert_eq!(rows, [100, 400]);
+    assert_eq!(rows, [60, 400]);
     let power = |index: usize| sizes[index]["power"].as_f64().unwrap();
     assert!(power(0) < power(1) && power(1) > 0.9);
-    assert!((result["mi_nats"].as_f64().unwrap() - 0.2).abs() < 1e-9);
+    assert!((result["mi_nats"].as_f64().unwrap() - 0.05).abs() < 1e-9);
 }
 
 #[test]

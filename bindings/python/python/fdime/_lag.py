@@ -58,7 +58,7 @@ class LagProfile:
     #: The p-value adjusted for the number of pairs (Benjamini-Hochberg).
     p_over_pairs: float
     #: One dictionary for each lag, with ``lag, mi_nats, ci_low, ci_high, p_value, p_adjusted,
-    #: statistic_nats, n_rows, reliability, problem``.
+    #: statistic_nats, n_rows, reliability, reasons, problem``.
     estimates: list[dict[str, Any]] = field(repr=False)
 
     @classmethod

@@ -38,7 +38,7 @@ class Matrix:
     #: The names of their rows; the same as ``names`` if all were compared with each other.
     rows: tuple[str, ...]
     #: One dictionary for each pair, with ``x, y, mi_nats, ci_low, ci_high, p_value, p_adjusted, n_rows,
-    #: reliability, problem``.
+    #: reliability, reasons, problem``.
     pairs: list[dict[str, Any]] = field(repr=False)
     #: The plan of every estimate.
     plan: dict[str, Any] = field(repr=False)
@@ -86,10 +86,13 @@ class Matrix:
         return pandas.DataFrame(self._sorted())
 
     def _sorted(self) -> list[dict[str, Any]]:
-        def strength(pair: dict[str, Any]) -> float:
-            return -1.0 if pair["mi_nats"] is None else float(pair["mi_nats"])
+        def strength(pair: dict[str, Any]) -> tuple[float, float]:
+            """Pairs of equal information are in the order of their p-values."""
+            if pair["mi_nats"] is None:
+                return 1.0, 1.0
+            return -float(pair["mi_nats"]), 1.0 if pair["p_value"] is None else pair["p_value"]
 
-        return sorted(self.pairs, key=strength, reverse=True)
+        return sorted(self.pairs, key=strength)
 
     def __str__(self) -> str:
         dependent = sum(1 for p in self.pairs if (p["p_adjusted"] or 1.0) <= 0.05)

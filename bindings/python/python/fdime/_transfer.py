@@ -49,6 +49,8 @@ class TransferDirection:
     n_rows: int
     #: ``good``, ``fair`` or ``doubtful``; None if there is a problem.
     reliability: str | None
+    #: The codes of the reasons for that, separated by spaces.
+    reasons: str | None
     #: Why there is no estimate.
     problem: str | None
 
@@ -65,6 +67,7 @@ class TransferDirection:
             tuple(record["lags"]),
             record["n_rows"],
             record["reliability"],
+            record["reasons"],
             record["problem"],
         )
 
@@ -118,7 +121,8 @@ class TransferNetwork:
     #: The names of the series, in the order of the arrays.
     names: tuple[str, ...]
     #: One dictionary for each direction, with ``from, to, te_nats, ci_low, ci_high, p_value,
-    #: p_adjusted, net_nats, is_stronger, history, lags, n_rows, reliability, problem``.
+    #: p_adjusted, net_nats, is_stronger, history, lags, n_rows, reliability, reasons,
+    #: problem``.
     directions: list[dict[str, Any]] = field(repr=False)
     #: The plan of every estimate.
     plan: dict[str, Any] = field(repr=False)

@@ -1,6 +1,6 @@
-use super::amount;
 use super::unfinished::{journal_path, open_journal};
 use super::{Interruptible, estimation_engine, interrupt_flag, series::SeriesTable, unfinished};
+use super::{amount, limits, p_cell};
 use crate::args::Lag;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -215,6 +215,7 @@ struct Row<'a> {
     statistic_nats: Option<f64>,
     n_rows: usize,
     reliability: Option<&'a str>,
+    reasons: Option<&'a str>,
     problem: Option<&'a str>,
 }
 
@@ -245,6 +246,7 @@ impl Results {
                         statistic_nats: lag.statistic_nats,
                         n_rows: lag.n_rows,
                         reliability: lag.reliability.as_deref(),
+                        reasons: lag.reasons.as_deref(),
                         problem: lag.problem.as_deref(),
                     })?;
                 }
@@ -315,10 +317,12 @@ fn print_profile(profile: &LagProfile, bits: bool) -> Outcome {
     writeln!(out, "\n{:>6} {unit:>7} {:>15} {:>6} reliability", "lag", "95% interval", "p adj")?;
     for lag in profile.lags.iter().filter(|lag| lag.mi_nats.is_some()) {
         let (mi, interval) = numbers(lag, bits);
-        let p_adjusted = lag.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default();
+        let p_adjusted = p_cell(lag.p_adjusted);
         let reliability = lag.reliability.as_deref().unwrap_or_default();
         writeln!(out, "{:>6} {mi:7.3} {interval:>15} {p_adjusted:>6} {reliability}", lag.lag)?;
     }
+    let reasons = profile.lags.iter().map(|lag| (&lag.reliability, &lag.reasons));
+    write!(out, "{}", limits("lag", reasons))?;
     Ok(())
 }
 
@@ -354,12 +358,12 @@ fn print_profiles(profiles: &[LagProfile], bits: bool) -> Outcome {
         let (mi, interval) = numbers(largest, bits);
         writeln!(
             out,
-            "{:16} {:16} {:>6} {mi:7.3} {interval:>15} {:6.3} {:>6}",
+            "{:16} {:16} {:>6} {mi:7.3} {interval:>15} {:>6} {:>6}",
             shortened(&profile.x, 16),
             shortened(&profile.y, 16),
             largest.lag,
-            profile.p_value,
-            profile.p_over_pairs.map(|p| format!("{p:.3}")).unwrap_or_default()
+            p_cell(Some(profile.p_value)),
+            p_cell(profile.p_over_pairs)
         )?;
     }
     if found.len() > MAX_SHOWN {

@@ -1,5 +1,5 @@
 use super::unfinished::{journal_path, open_journal};
-use super::{Interruptible, amount, estimation_engine, unfinished};
+use super::{Interruptible, amount, estimation_engine, limits, p_cell, unfinished};
 use crate::args::Matrix;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -254,8 +254,9 @@ impl Results {
         const MAX_SHOWN: usize = 20;
         let mut found: Vec<&PairEstimate> =
             pairs.iter().filter(|pair| pair.mi_nats.is_some()).collect();
-        found
-            .sort_by(|a, b| b.mi_nats.partial_cmp(&a.mi_nats).unwrap_or(std::cmp::Ordering::Equal));
+        // Pairs of equal information are in the order of their p-values.
+        let key = |pair: &PairEstimate| (-pair.mi_nats.unwrap_or(0.0), pair.p_value.unwrap_or(1.0));
+        found.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
         let mut out = std::io::stdout().lock();
         let is_dependent = |pair: &&&PairEstimate| pair.p_adjusted.is_some_and(|p| p <= 0.05);
         let dependent = match found.iter().any(|pair| pair.p_value.is_some()) {
@@ -291,13 +292,15 @@ impl Results {
                 short(&pair.y),
                 value(pair.mi_nats),
                 format!("{:.3} to {:.3}", value(pair.ci_low), value(pair.ci_high)),
-                pair.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
+                p_cell(pair.p_adjusted),
                 pair.reliability.as_deref().unwrap_or_default()
             )?;
         }
         if found.len() > MAX_SHOWN {
             writeln!(out, "... and {} more in the file", found.len() - MAX_SHOWN)?;
         }
+        let reasons = pairs.iter().map(|pair| (&pair.reliability, &pair.reasons));
+        write!(out, "{}", limits("pair", reasons))?;
         Ok(())
     }
 }

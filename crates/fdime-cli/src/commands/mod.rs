@@ -25,15 +25,19 @@ mod unfinished;
 use crate::args::{Estimation, Execution, Notation, Reading, Series};
 use crate::console::{is_quiet, note};
 use crate::failure::{Failure, Outcome};
+use crate::summary::wrap;
 use fdime::data::{self, TextFormat, write_whole};
-use fdime::estimate::{CriticRecipe, Effort, EstimatePlan, Progress, RowOrder};
-use fdime::{Activation, Engine, Nats};
-use indicatif::{ProgressBar, ProgressStyle};
+use fdime::estimate::Paragraph;
+use fdime::estimate::{CriticRecipe, Effort, EstimatePlan, Progress, Reliability, RowOrder};
+use fdime::{Activation, Engine, Nats, counted};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Returns the engine for `--device`, `--precision` and `--threads` on this machine.
 fn engine(execution: &Execution, activation: Activation) -> Result<Box<dyn Engine>, Failure> {
@@ -52,6 +56,43 @@ pub(crate) fn amount(nats: Nats, bits: bool) -> f64 {
     if bits { nats.bits() } else { nats.0 }
 }
 
+/// Returns a p-value for a column of a table, nothing if there is none.
+fn p_cell(p: Option<f64>) -> String {
+    match p {
+        Some(p) if p < 0.0005 => "<0.001".into(),
+        Some(p) => format!("{p:.3}"),
+        None => String::new(),
+    }
+}
+
+/// Returns a paragraph that says which reasons limit the reliability of results of a table, and of how
+/// many; nothing if all are reliable. A result is its reliability and the codes of its reasons; `noun`
+/// is its name.
+fn limits<'a>(
+    noun: &str,
+    results: impl Iterator<Item = (&'a Option<String>, &'a Option<String>)>,
+) -> String {
+    let (mut limited, mut counts) = (0, BTreeMap::new());
+    for (reliability, reasons) in results {
+        if reliability.as_deref().is_some_and(|text| text != Reliability::Good.to_string()) {
+            limited += 1;
+            for code in reasons.iter().flat_map(|codes| codes.split_whitespace()) {
+                *counts.entry(code).or_insert(0) += 1;
+            }
+        }
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let counts: Vec<String> =
+        counts.iter().map(|(code, count)| format!("{code} ({count})")).collect();
+    if limited == 0 {
+        return String::new();
+    }
+    let limited = counted(limited, noun);
+    let text = format!("fair or doubtful: {limited}; reasons: {}", counts.join(", "));
+    format!("\n{}\n", wrap(&[Paragraph::Text(text)]))
+}
+
 /// Prints JSON to stdout.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
@@ -59,7 +100,11 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
 }
 
-/// Returns a bar on stderr with the remaining time; it is hidden if stderr is not a terminal.
+/// The time between two lines of progress where there is no bar.
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Returns a bar on stderr with the remaining time. If stderr is not a terminal, the bar is hidden, and
+/// long work prints a line now and then.
 pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     if is_quiet() {
         return ProgressBar::hidden();
@@ -70,7 +115,27 @@ pub(crate) fn progress_bar(length: u64) -> ProgressBar {
     ) {
         bar.set_style(style);
     }
+    if bar.is_hidden() {
+        let bar = bar.downgrade();
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(LINE_INTERVAL);
+                match bar.upgrade() {
+                    Some(bar) if !bar.is_finished() => print_progress(&bar),
+                    _ => break,
+                }
+            }
+        });
+    }
     bar
+}
+
+fn print_progress(bar: &ProgressBar) {
+    let (done, total) = (bar.position(), bar.length().unwrap_or(0));
+    if 0 < done && done < total {
+        let left = bar.elapsed().mul_f64((total - done) as f64 / done as f64);
+        note(&format!("{}% done, about {} left", 100 * done / total, HumanDuration(left)));
+    }
 }
 
 /// Returns the flag that is set by Ctrl-C.

@@ -1,6 +1,6 @@
-use super::amount;
 use super::unfinished::{journal_path, open_journal};
 use super::{Interruptible, estimation_engine, interrupt_flag, series::SeriesTable, unfinished};
+use super::{amount, limits, p_cell};
 use crate::args::Transfer;
 use crate::console::note;
 use crate::failure::{Failure, Outcome};
@@ -239,6 +239,7 @@ struct Row<'a> {
     lags: String,
     n_rows: usize,
     reliability: Option<&'a str>,
+    reasons: Option<&'a str>,
     problem: Option<&'a str>,
 }
 
@@ -271,6 +272,7 @@ impl Results {
                     lags: ranges(&found.lags),
                     n_rows: found.n_rows,
                     reliability: found.reliability.as_deref(),
+                    reasons: found.reasons.as_deref(),
                     problem: found.problem.as_deref(),
                 })
             })
@@ -315,7 +317,7 @@ impl Results {
                 shortened(&found.to, 15),
                 value(found.te_nats),
                 format!("{:.3} to {:.3}", value(found.ci_low), value(found.ci_high)),
-                found.p_adjusted.map(|p| format!("{p:.3}")).unwrap_or_default(),
+                p_cell(found.p_adjusted),
                 found.history,
                 found.reliability.as_deref().unwrap_or_default()
             )?;
@@ -323,6 +325,13 @@ impl Results {
         if found.len() > MAX_SHOWN {
             writeln!(out, "... and {} more; -o writes all", found.len() - MAX_SHOWN)?;
         }
+        if let [first, ..] = all
+            && all.iter().all(|found| found.lags == first.lags)
+        {
+            writeln!(out, "\nlags of the source: {}", ranges(&first.lags))?;
+        }
+        let reasons = all.iter().map(|found| (&found.reliability, &found.reasons));
+        write!(out, "{}", limits("direction", reasons))?;
         match all {
             [one, _] if one.net_nats.is_some() => writeln!(out, "\n{}", net(all)),
             _ => Ok(()),

@@ -114,6 +114,7 @@ mod tests {
             statistic_nats: *mi,
             n_rows: 100,
             reliability: None,
+            reasons: None,
             problem: mi.is_none().then(|| "no rows".into()),
         };
         LagProfile {

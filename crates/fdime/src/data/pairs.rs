@@ -446,7 +446,7 @@ fn complete(
     let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
     enough_rows(&frame.columns, input_rows, kept.len())?;
     let n_dropped = input_rows - kept.len();
-    if n_dropped * 10 > input_rows
+    if n_dropped * 50 > input_rows
         && let Some((gaps, column)) = most_incomplete(&frame.columns, input_rows)
     {
         let name = quote(&column.name);
@@ -583,6 +583,7 @@ fn would_be_rounded(text: &str) -> bool {
 /// stands for a missing value.
 fn sentinel(column: &Column) -> Option<Message> {
     const MIN_ROWS_WITH_IT: usize = 5;
+    const MAX_LEVELS: usize = 20;
     let Values::Continuous(values) = &column.values else { return None };
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -597,15 +598,20 @@ fn sentinel(column: &Column) -> Option<Message> {
         let neighbour = neighbour?;
         let is_far = (value - neighbour).abs() > 2.0 * (neighbour - other).abs();
         let is_frequent = count >= MIN_ROWS_WITH_IT && count * 2 < sorted.len();
+        // One of a few levels that all occur often, such as doses, is a level.
+        let levels = sorted.chunk_by(|a, b| a == b).count();
+        let is_level = levels <= MAX_LEVELS && 2 * count * levels >= sorted.len();
         // Two values, or one value and its neighbour, have no range to be far from.
-        (value.fract() == 0.0 && is_far && is_frequent && neighbour != other).then(|| {
-            Message::from(format!(
+        (value.fract() == 0.0 && is_far && is_frequent && !is_level && neighbour != other).then(
+            || {
+                Message::from(format!(
                 "column {}: {value} occurs in {count} rows, far from all other values; if it means \
                  a missing value, set ",
                 quote(&column.name)
             ))
             .setting(Parameter::Na, value.to_string())
-        })
+            },
+        )
     })
 }
 

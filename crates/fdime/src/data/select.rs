@@ -382,13 +382,14 @@ fn unknown(names: &[String], wanted: &str) -> Message {
     format!("there is no column {}{suggestion} {}", quote(wanted), list(names)).into()
 }
 
-/// Lists the columns, or their number and the first three if there are many.
+/// Lists the columns, or their number, the first three and the last if there are many.
 fn list(names: &[String]) -> String {
     const MAX_LISTED: usize = 12;
     match names.len() {
         count if count > MAX_LISTED => {
             let first: Vec<String> = names.iter().take(3).map(|name| quote(name)).collect();
-            format!("the table has {count} columns: {}, ...", first.join(", "))
+            let last = names.last().map(|name| quote(name)).unwrap_or_default();
+            format!("the table has {count} columns: {}, ..., {last}", first.join(", "))
         }
         _ => {
             let all: Vec<String> = names.iter().map(|name| quote(name)).collect();

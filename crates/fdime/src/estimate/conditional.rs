@@ -9,6 +9,7 @@
 //! difference of two large numbers.
 
 use super::crossfit::{FoldTables, PartOfY, Table, crossfit};
+use super::feature_test::shift_test;
 use super::folds::{Fold, RowOrder, folds_of_recordings};
 use super::independence::{IndependenceTest, PairedNull};
 use super::levels::different_numbers;
@@ -19,7 +20,6 @@ use super::progress::{Progress, check};
 use super::regression::{FEW_INPUTS, Prediction, directions_beside, predict_with_spread};
 use super::result::{Baselines, Estimate, GivenFigures, Residuals};
 use super::serial::SerialDependence;
-use super::shift_test::shift_test;
 use super::terms::{WithoutBegin, sum};
 use super::{
     ChainChoice, Findings, Fitted, check_columns, check_numbers, has_measurements, is_short_series,

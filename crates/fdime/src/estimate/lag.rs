@@ -191,6 +191,9 @@ pub struct LagEstimate {
     pub n_rows: usize,
     /// The reliability according to the verdict.
     pub reliability: Option<String>,
+    /// The codes of the verdict's reasons, separated by spaces.
+    #[serde(default)]
+    pub reasons: Option<String>,
     /// Why there is no estimate.
     pub problem: Option<String>,
 }
@@ -234,6 +237,7 @@ impl LagEstimate {
             statistic_nats: None,
             n_rows: x_rows.len(),
             reliability: found.reliability,
+            reasons: found.reasons,
             problem: found.problem,
         })
     }

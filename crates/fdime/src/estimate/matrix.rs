@@ -34,6 +34,9 @@ pub struct PairEstimate {
     pub n_rows: usize,
     /// The reliability according to the verdict.
     pub reliability: Option<String>,
+    /// The codes of the verdict's reasons, separated by spaces.
+    #[serde(default)]
+    pub reasons: Option<String>,
     /// Why there is no estimate.
     pub problem: Option<String>,
 }
@@ -77,6 +80,7 @@ impl PairEstimate {
             p_adjusted: None,
             n_rows: 0,
             reliability: None,
+            reasons: None,
             problem: None,
         };
         let result = table.and_then(|table| {
@@ -90,6 +94,8 @@ impl PairEstimate {
                 pair.ci_high = Some(result.interval.1.0);
                 pair.p_value = result.independence.map(|test| test.p_value);
                 pair.reliability = Some(result.verdict.reliability.to_string());
+                let codes = result.verdict.reasons.iter().map(|reason| reason.code);
+                pair.reasons = Some(codes.collect::<Vec<_>>().join(" "));
             }
             Err(error @ (Error::Interrupted | Error::Device { .. })) => return Err(error),
             Err(error) => pair.problem = Some(error.render(wording)),

@@ -13,6 +13,7 @@ mod conditional;
 mod contingency;
 mod counts;
 mod crossfit;
+mod feature_test;
 mod folds;
 mod fourier;
 mod functional;
@@ -40,7 +41,6 @@ mod scaling;
 mod screening;
 mod selection;
 mod serial;
-mod shift_test;
 mod table_rows;
 mod terms;
 mod timeline;
@@ -98,12 +98,12 @@ use crate::parallel::Tick;
 use crate::random::{Purpose, stream};
 use counts::{countable, estimate_from_counts};
 use crossfit::{CrossFit, FoldTables, Table, crossfit, mean_and_variance};
+use feature_test::{permutation_test, shift_test};
 use levels::takes_few_values;
 use normalised::mean;
 use progress::check;
 use rand::RngExt;
 use serial::{SerialDependence, autocorrelation_time};
-use shift_test::shift_test;
 use verdict::{Evidence, entropy_bound};
 
 /// The k of KSG's k-th nearest neighbour.
@@ -178,8 +178,13 @@ fn estimate_recordings(
     let independence = if is_short_series(plan, &serial) {
         shift_test(x, y, plan.permutations, progress)?
     } else {
-        let freedom = table.degrees_of_freedom();
-        IndependenceTest::new(&nulls, plan.permutations, freedom, plan.seed, progress)?
+        let (freedom, m) = (table.degrees_of_freedom(), plan.permutations);
+        let by_critics = IndependenceTest::new(&nulls, m, freedom, plan.seed, progress)?;
+        if plan.order == RowOrder::Exchangeable && rows < MAX_FEW_ROWS {
+            by_critics.or(permutation_test(x, y, m, plan.seed, progress)?)
+        } else {
+            by_critics
+        }
     };
     let fitted = match chained::blocks_for(table, plan, &direct) {
         Some(blocks) => {
@@ -193,6 +198,10 @@ fn estimate_recordings(
     Findings { table, plan, fitted, independence, serial, baselines, given: None }
         .conclude(progress)
 }
+
+/// With fewer rows, critics learn little, and their test has little power against dependence that
+/// correlations show.
+const MAX_FEW_ROWS: usize = 200;
 
 /// A fold of a series needs to be worth this many independent rows for a test by its critics. In
 /// fewer, circular shifts are too much alike, and chance agreement continues from fold to fold.

@@ -293,6 +293,9 @@ pub(super) fn shown_names(names: &[String]) -> String {
     format!("{}{rest}", shown.join(", "))
 }
 
+/// A dependence that may be stronger than this, in nats or bits, is not called weak.
+const MAX_WEAK: f64 = 0.1;
+
 /// Returns the result of a test of (conditional) independence in words. A test can detect a dependence whose
 /// estimate is 0 to three decimals; then the words give the upper end of the interval, so that 0 is
 /// not read as independence.
@@ -309,6 +312,9 @@ fn dependence((p, is_given): (f64, bool), mi: Nats, high: Nats, bits: bool) -> S
     let unit = if bits { "bits" } else { "nats" };
     match [mi, high].map(|nats| amount(nats, bits)) {
         [mi, _] if mi >= 0.0005 => found,
+        [_, high] if high >= MAX_WEAK => {
+            format!("{found}, but too few rows to measure it: at most about {high:.3} {unit}")
+        }
         [_, high] if high >= 0.0005 => {
             format!("{found}, but too weak to measure: at most about {high:.3} {unit}")
         }
@@ -344,6 +350,8 @@ mod tests {
              0.013 nats"
         );
         assert!(words(0.001, 0.0, 0.0001).ends_with("too weak to measure: below 0.001 nats"));
+        let few = words(0.01, 0.0, 1.2);
+        assert!(few.ends_with("but too few rows to measure it: at most about 1.200 nats"), "{few}");
         // 0.0004 nats are 0.0006 bits, which are written as 0.001.
         assert!(!dependence((0.001, false), Nats(0.0004), Nats(0.01), true).contains("measure"));
         let conditional = dependence((0.2, true), Nats(0.0), Nats(0.1), false);

@@ -369,6 +369,9 @@ pub struct TransferEntropy {
     pub n_rows: usize,
     /// The reliability according to the verdict.
     pub reliability: Option<String>,
+    /// The codes of the verdict's reasons, separated by spaces.
+    #[serde(default)]
+    pub reasons: Option<String>,
     /// Why there is no estimate.
     pub problem: Option<String>,
 }
@@ -404,6 +407,7 @@ impl TransferEntropy {
             lags: past.lags,
             n_rows: found.n_rows,
             reliability: found.reliability,
+            reasons: found.reasons,
             problem: found.problem,
         })
     }

@@ -105,10 +105,15 @@ impl Evidence<'_> {
     /// Appends the advice to try more effort, unless that would change nothing.
     fn advise_effort(&self, message: Message) -> Message {
         let critics = matches!(self.plan.method, Method::Auto | Method::Critic(_));
-        let most = EstimatePlan::new(self.plan.method.clone(), Effort::Max).portfolio;
-        match critics && self.plan.portfolio != most {
-            true => message.text("; try ").setting(Parameter::Effort, "max"),
-            false => message,
+        let is = |effort: Effort| {
+            self.plan.portfolio == EstimatePlan::new(self.plan.method.clone(), effort).portfolio
+        };
+        match critics {
+            true if is(Effort::Quick) => {
+                message.text("; try ").setting(Parameter::Effort, "default")
+            }
+            true if !is(Effort::Max) => message.text("; try ").setting(Parameter::Effort, "max"),
+            _ => message,
         }
     }
 
@@ -272,8 +277,8 @@ fn wide_neighbourhoods(evidence: &Evidence) -> Option<Reason> {
     )
     .parameter(Parameter::Given)
     .text(
-        " within the neighbourhoods of the test, so its p-value may be too small; use more rows, or \
-         fewer such columns",
+        " among the rows that the test exchanges, because too few rows are alike in these columns; its \
+         p-value may be too small; use more rows, or fewer such columns",
     );
     reason("wide-neighbourhoods", Reliability::Fair, message)
 }
@@ -502,6 +507,13 @@ fn hash_row(columns: &[Column], row: usize) -> u64 {
     hasher.finish()
 }
 
+/// Returns the number of pairs of equal values.
+fn equal_pairs(mut values: Vec<u64>) -> f64 {
+    values.sort_unstable();
+    let pairs = |equal: &[u64]| 0.5 * equal.len() as f64 * (equal.len() as f64 - 1.0);
+    values.chunk_by(|a, b| a == b).map(pairs).sum()
+}
+
 /// Returns the number of different values. Sorting takes less memory than a set.
 fn distinct(values: impl Iterator<Item = u64>) -> usize {
     let mut values: Vec<u64> = values.collect();
@@ -512,21 +524,27 @@ fn distinct(values: impl Iterator<Item = u64>) -> usize {
 
 /// Rows with the values of another row, which can be training and test rows of the same critic.
 ///
-/// Rows of categories or rounded numbers repeat by chance, and those should stay. Copies can be told
-/// from them if a side's values hardly ever repeat in rows that are not copies.
+/// Rows of categories or rounded numbers repeat by chance, and those should stay. Two rows that are
+/// copies are equal on both sides. Two rows with equal values of one side by chance are equal on the
+/// other side about as often as any two rows.
 fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
     let rows = evidence.rows;
     let hashes =
         |side: &[Column]| -> Vec<u64> { (0..rows).map(|row| hash_row(side, row)).collect() };
     let (x, y) = (hashes(evidence.x), hashes(evidence.y));
-    let distinct = distinct(x.iter().zip(&y).map(|(x, y)| x.wrapping_mul(3).wrapping_add(*y)));
-    let copies = rows - distinct;
-    let identifies = |side: &[u64]| {
-        let values = self::distinct(side.iter().copied());
-        4 * values >= rows && 10 * values >= 9 * distinct
+    let given = hashes(evidence.given.map_or(&[], |(columns, _)| columns));
+    let both = |(x, y): (&u64, &u64)| x.wrapping_mul(3).wrapping_add(*y);
+    let of_pair: Vec<u64> = x.iter().zip(&y).map(both).collect();
+    let of_row: Vec<u64> = of_pair.iter().zip(&given).map(both).collect();
+    let copies = rows - distinct(of_row.iter().copied());
+    let equal_by_chance = |side: Vec<u64>, other: Vec<u64>| {
+        let (of_both, of_side) = (equal_pairs(of_pair.clone()), equal_pairs(side.clone()));
+        let chance = equal_pairs(other) / (0.5 * rows as f64 * (rows as f64 - 1.0));
+        4 * distinct(side.into_iter()) < rows || of_both < (0.5 + 0.5 * chance) * of_side
     };
     let share = copies as f64 / rows as f64;
-    if share < 0.01 || !(identifies(&x) || identifies(&y)) {
+    let is_chance = equal_by_chance(x.clone(), y.clone()) && equal_by_chance(y, x);
+    if share < 0.01 || is_chance {
         return None;
     }
     let limits_to = if share > 0.1 { Reliability::Doubtful } else { Reliability::Fair };
