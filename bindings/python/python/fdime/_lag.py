@@ -22,7 +22,7 @@ from ._inputs import as_table, check_indices, selector_list, single_column
 from ._journal import run_unfinished, series_heading
 from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
-from ._result import saved_record
+from ._result import p_value_text, saved_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ class LagProfile:
 
     def __str__(self) -> str:
         given = f", given {', '.join(self.given)}" if self.given else ""
-        lines = [f"{self.x} and later {self.y}{given}: p = {self.p_value:.3f} over all lags"]
+        lines = [f"{self.x} and later {self.y}{given}: {p_value_text(self.p_value)} over all lags"]
         if self.largest_at is not None:
             place = int(np.flatnonzero(self.lags == self.largest_at)[0])
             low, high = self.interval[place]

@@ -36,6 +36,11 @@ def wrapped(paragraphs: list[tuple[bool, str]]) -> str:
     return "\n".join(filled(item, text) for item, text in paragraphs)
 
 
+def p_value_text(p: float) -> str:
+    """Return a p-value with three decimals, ``p = 0.012`` or ``p < 0.001``."""
+    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
+
+
 @dataclass(frozen=True)
 class Reason:
     """A warning about an estimate."""

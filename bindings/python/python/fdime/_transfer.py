@@ -23,7 +23,7 @@ from ._journal import run_unfinished, series_heading
 from ._matrix import _positions
 from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
-from ._result import saved_record
+from ._result import p_value_text, saved_record
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TransferDirection:
         low, high = self.interval
         return (
             f"{self.source} -> {self.target}: {self.te:.3f} nats, 95% interval {low:.3f} to "
-            f"{high:.3f}, p = {self.p_adjusted:.3f}"
+            f"{high:.3f}, {p_value_text(self.p_adjusted)}"
         )
 
 
