@@ -56,13 +56,19 @@ pub(super) fn shift_test(
 ///
 /// Critics see only some of the rows, and a permutation within folds moves only the test rows. This
 /// test uses all rows at once and has nothing to learn, which makes it stronger if there are few rows.
+/// It ends with `None` as soon as its p-value cannot be below `limit`.
 pub(super) fn permutation_test(
     x: &[Column],
     y: &[Column],
     permutations: usize,
+    limit: f64,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<IndependenceTest> {
+) -> Result<Option<IndependenceTest>> {
+    let smallest_p = |at_least: usize| (at_least + 1) as f64 / (permutations + 1) as f64;
+    if smallest_p(0) >= limit {
+        return Ok(None);
+    }
     let of_side = |columns: &[Column]| features(columns, usize::MAX, || check(progress));
     let rows = x.first().map_or(0, Column::len);
     let tick = || check(progress);
@@ -79,9 +85,12 @@ pub(super) fn permutation_test(
         // Equal values in another order may differ by rounding.
         at_least += usize::from(permuted >= observed * (1.0 - 1e-6));
         null.push(permuted);
+        if smallest_p(at_least) >= limit {
+            return Ok(None);
+        }
     }
     let p_value = (at_least + 1) as f64 / (null.len() + 1) as f64;
-    Ok(IndependenceTest { p_value, observed, null })
+    Ok(Some(IndependenceTest { p_value, observed, null }))
 }
 
 /// Two series, in the form from which the statistic is computed fastest.
@@ -96,7 +105,7 @@ enum Series {
 
 impl Series {
     fn new(x: Vec<Feature>, y: Vec<Feature>, rows: usize, tick: Tick) -> Result<Self> {
-        if x.len().max(y.len()) <= rows || rows > MAX_ROWS_OF_SIMILARITIES {
+        if x.len() * y.len() <= rows || rows > MAX_ROWS_OF_SIMILARITIES {
             return Ok(Series::Features([x, y]));
         }
         let similarities = |features: &[Feature]| -> Result<DMatrix<f32>> {
@@ -243,7 +252,7 @@ mod tests {
         let rest = (1.0 - correlation * correlation).sqrt();
         let y = x.iter().zip(&other).map(|(x, other)| correlation * f(*x) + rest * other).collect();
         let (x, y) = ([numbers("x", x)], [numbers("y", y)]);
-        permutation_test(&x, &y, 199, seed, &NoProgress).unwrap().p_value
+        permutation_test(&x, &y, 199, f64::INFINITY, seed, &NoProgress).unwrap().unwrap().p_value
     }
 
     /// Of 400 tests at 10%, 40 +- 24 reject, which is 4 standard deviations (alpha of about 6e-5,
@@ -255,6 +264,21 @@ mod tests {
         };
         assert!((16..=64).contains(&rejected(0.0, 0.1)));
         assert!(rejected(0.7, 0.05) > 340);
+    }
+
+    /// A limit ends a test early and changes no p-value below it.
+    #[test]
+    fn a_test_ends_once_its_p_value_reaches_the_limit() {
+        let mut rng = stream(3, Purpose::Data, 1, 0);
+        for correlation in [0.0, 0.3, 0.6] {
+            let [x, other] = [0, 1].map(|_| autoregressive(0.0, 40, &mut rng));
+            let y = x.iter().zip(&other).map(|(x, other)| correlation * x + other).collect();
+            let (x, y) = ([numbers("x", x)], [numbers("y", y)]);
+            let with_limit = |limit| permutation_test(&x, &y, 199, limit, 5, &NoProgress).unwrap();
+            let full = with_limit(f64::INFINITY).unwrap();
+            assert_eq!(with_limit(full.p_value), None);
+            assert_eq!(with_limit(full.p_value + 1e-9), Some(full));
+        }
     }
 
     /// Many columns of few rows are compared by similarities, with the same result.

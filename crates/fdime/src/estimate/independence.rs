@@ -66,12 +66,11 @@ fn null_width(folds: usize, freedom: f64) -> f64 {
 pub struct IndependenceTest {
     /// (b + 1) / (m + 1), where b of the m statistics in the null distribution are at least as
     /// large as the observed one. A test that was allowed more than 999 statistics has only 999 if at
-    /// least 10 of them are that large. With fewer than 200 rows, twice the smaller p-value of two
-    /// tests: by critics, and by correlations of all rows.
+    /// least 10 of them are that large. With fewer than 2,000 exchangeable rows, the p-value of two tests
+    /// together: by critics, and by correlations of all rows.
     pub p_value: f64,
     /// The mean log ratio of the observed pairs of the rows that are permuted; for a short series, and
-    /// for few rows if their test by correlations has the smaller p-value, half the sum of squared
-    /// correlations.
+    /// for few rows if their test by correlations decides, half the sum of squared correlations.
     pub observed: f64,
     /// The null distribution: the mean log ratio of each permuted pairing, with the spread around
     /// their mean increased to account for the dependence between folds; for counts, the plug-in
@@ -309,10 +308,21 @@ fn sum_of_chosen(square: &[f32], columns: &[u32]) -> f64 {
 }
 
 impl IndependenceTest {
-    /// Returns the one of two tests with the smaller p-value, doubled because it was chosen.
-    pub(super) fn or(self, other: IndependenceTest) -> IndependenceTest {
-        let chosen = if other.p_value < self.p_value { other } else { self };
-        IndependenceTest { p_value: (2.0 * chosen.p_value).min(1.0), ..chosen }
+    /// Combines two tests, of which the other one has this share of the level: the p-value is the
+    /// smaller of p / (1 - share) and p' / share (Bonferroni). `other` may return `None` instead of a
+    /// test whose p-value is at least the limit that it is given, because that test does not matter.
+    pub(super) fn or(
+        self,
+        share: f64,
+        other: impl FnOnce(f64) -> Result<Option<IndependenceTest>>,
+    ) -> Result<IndependenceTest> {
+        let p_value = self.p_value / (1.0 - share);
+        Ok(match other(p_value * share)? {
+            Some(other) if other.p_value / share < p_value => {
+                IndependenceTest { p_value: (other.p_value / share).min(1.0), ..other }
+            }
+            _ => IndependenceTest { p_value: p_value.min(1.0), ..self },
+        })
     }
 
     /// Tests all folds together with at most `m` random pairings. `freedom` is the number of correlations

@@ -180,10 +180,12 @@ fn estimate_recordings(
     } else {
         let (freedom, m) = (table.degrees_of_freedom(), plan.permutations);
         let by_critics = IndependenceTest::new(&nulls, m, freedom, plan.seed, progress)?;
-        if plan.order == RowOrder::Exchangeable && rows < MAX_FEW_ROWS {
-            by_critics.or(permutation_test(x, y, m, plan.seed, progress)?)
-        } else {
-            by_critics
+        match plan.order {
+            RowOrder::Exchangeable if rows < MAX_FEW_ROWS => {
+                let by_correlations = |limit| permutation_test(x, y, m, limit, plan.seed, progress);
+                by_critics.or(share_of_correlations(rows), by_correlations)?
+            }
+            _ => by_critics,
         }
     };
     let fitted = match chained::blocks_for(table, plan, &direct) {
@@ -199,9 +201,16 @@ fn estimate_recordings(
         .conclude(progress)
 }
 
-/// With fewer rows, critics learn little, and their test has little power against dependence that
-/// correlations show.
-const MAX_FEW_ROWS: usize = 200;
+/// With fewer rows, dependence is also tested by correlations. From few rows critics learn little, and
+/// their test has little power against dependence that correlations show.
+const MAX_FEW_ROWS: usize = 2_000;
+
+/// Returns the share of the level that the test by correlations gets: half of it where rows are few,
+/// and the less the more critics can learn. A share that ended at once would let a test of more rows
+/// find less.
+fn share_of_correlations(rows: usize) -> f64 {
+    (100.0 / rows as f64).min(0.5)
+}
 
 /// A fold of a series needs to be worth this many independent rows for a test by its critics. In
 /// fewer, circular shifts are too much alike, and chance agreement continues from fold to fold.
