@@ -1,4 +1,4 @@
-// A kernel compiler that compiles everything to nothing, for the driver in cuda.c.
+// A kernel compiler that compiles everything to nothing, for tests with driver.c that need no results.
 #include <stddef.h>
 #include <string.h>
 
