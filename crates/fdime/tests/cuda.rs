@@ -1,5 +1,7 @@
 //! Compares the CUDA engine with the CPU engine. Tests that need a GPU are ignored unless requested
-//! (`./test --gpu`); the kernels are compiled if NVRTC is found.
+//! (`./test --gpu`); the kernels are compiled if NVRTC is found. `emulated_gpu/` is a driver and a
+//! kernel compiler that execute the kernels on the processor: `./test` runs some of these tests with it,
+//! and in minutes to hours it runs all that do not need `wgmma`.
 
 use fdime::critic::{Batch, Inputs, Reference};
 use fdime::engine::cuda::{Precision, compile_kernels, kernel_compiler_found};
@@ -9,8 +11,8 @@ use fdime::parallel::Workers;
 use fdime::random::{Purpose, Rng, random_index, stream};
 use fdime::scores::{ScoreBlock, Scores};
 use fdime::train::{
-    BatchSource, Batches, Checkpoint, CriticLearner, HeldOut, LearningRateSchedule, Outcome,
-    StaircasePlan, StaircaseRun, TableSource,
+    BatchSource, Batches, Checkpoint, CriticLearner, HeldOut, LearnerPlan, LearningRateSchedule,
+    Outcome, StaircasePlan, StaircaseRun, TableSource,
 };
 use fdime::{
     Activation, Chain, CpuEngine, CriticKind, CriticPlan, Divergence, DrawnImages, Ending, Engine,
@@ -211,6 +213,50 @@ fn a_pass_of_a_term_agrees_with_the_cpu() {
             }
         }
     }
+}
+
+/// A step of NJEE agrees, for all of its classifiers together. Components with equal values have
+/// fewer bins.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn a_pass_of_njee_agrees_with_the_cpu() {
+    for (precision, limit) in [(Precision::Fp32, 1e-5), (Precision::Tf32, 1e-3)] {
+        let engine = engine(precision);
+        for (dim, n, hidden, activation) in [
+            (3, 37, &[40, 24][..], Activation::Elu),
+            (1, 2, &[8, 8], Activation::Relu),
+            (2, 64, &[10], Activation::Softplus),
+            (4, 300, &[32, 48, 16], Activation::Elu),
+        ] {
+            let mut plan = plan(CriticKind::Deranged, Pairing::Shift, "gan-dime", hidden);
+            plan.scenario = ScenarioPlan::new("gaussian", dim).unwrap();
+            let mut batch = batch(&plan, n);
+            batch.partner.clear();
+            plan.training.learner = njee(hidden, activation);
+            plan.training.batch = n;
+            for has_equal_values in [false, true] {
+                if has_equal_values {
+                    batch.x.iter_mut().for_each(|x| *x = (4.0 * *x).round() / 4.0);
+                }
+                let Training { learner, seed, .. } = &plan.training;
+                let on_cpu = learner.pass(&batch, *seed).unwrap();
+                let on_gpu = engine.pass(&plan, &batch).unwrap();
+                let error = |a: f64, b: f64| (a - b).abs() / (1.0 + b.abs());
+                let value = error(on_gpu.value, on_cpu.value);
+                let estimate = error(on_gpu.estimate.0, on_cpu.estimate.0);
+                let gradient = relative_error(&on_gpu.gradient, &on_cpu.gradient);
+                println!(
+                    "{dim} {n} {hidden:?} {precision:?}: {value:.1e} {estimate:.1e} {gradient:.1e}"
+                );
+                assert!([value, estimate, gradient].iter().all(|error| *error < limit));
+            }
+        }
+    }
+}
+
+fn njee(hidden: &[usize], activation: Activation) -> LearnerPlan {
+    let critic = CriticPlan { activation, ..CriticPlan::new(CriticKind::Deranged, hidden) };
+    LearnerPlan::new(&"njee".parse().unwrap(), &critic)
 }
 
 /// A step of a conv critic agrees as other steps do, for images of one and of several channels and
@@ -501,6 +547,24 @@ fn staircases_agree_within_their_noise() {
         let plans: Vec<RunPlan> = (0..8).map(|seed| with_seed(plan.clone(), seed)).collect();
         assert_close(&name, &completed(&CpuEngine::new(0), &plans), &completed(&cuda, &plans));
     }
+}
+
+/// NJEE's classifiers are runs of one program; their sum agrees.
+#[test]
+#[ignore = "needs an NVIDIA GPU; ./test --gpu runs it"]
+fn staircases_of_njee_agree_within_their_noise() {
+    let mut run = plan(CriticKind::Deranged, Pairing::Shift, "gan-dime", &[16, 16]);
+    run.scenario = ScenarioPlan::new("gaussian", 2).unwrap();
+    run.schedule.levels = vec![Level::Mi(0.5), Level::Mi(1.5)];
+    run.schedule.iterations = 300;
+    run.training.learner = njee(&[16, 16], Activation::Relu);
+    run.training.batch = 32;
+    run.training.optimizer.learning_rate = 5e-3;
+    let plans: Vec<RunPlan> = (0..8).map(|seed| with_seed(run.clone(), seed)).collect();
+    let cuda = engine(Precision::Tf32);
+    let on_gpu = completed(&cuda, &plans);
+    assert_close("njee", &completed(&CpuEngine::new(0), &plans), &on_gpu);
+    assert_eq!(completed(&cuda, &plans[3..4])[0], on_gpu[3]);
 }
 
 /// The sum and every term of a chain agree, with a learning rate that rises and falls, in a scenario

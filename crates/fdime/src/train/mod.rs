@@ -18,7 +18,11 @@ mod training;
 
 #[cfg(feature = "cuda")]
 pub(crate) use held_out::{HeldOutPairs, SEPARABLE_BLOCK};
+#[doc(hidden)]
+pub use learner::Pass;
 pub use learner::{AnyEstimator, CriticLearner, LearnerPlan, NjeePlan};
+#[cfg(feature = "cuda")]
+pub(crate) use learner::{bin_count, classifiers};
 pub use observer::{Observer, Observers, silent};
 pub(crate) use outcome::Recorder;
 pub use outcome::{Checkpoint, CurvePoint, Ending, Outcome, StepRecord};

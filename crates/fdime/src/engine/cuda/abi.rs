@@ -432,6 +432,25 @@ shared! {
         padding: u32,
     }
 
+    struct ClassifierSpec {
+        component: i32,
+        sign: f32,
+        adds_entropy: i32,
+        padding: u32,
+    }
+
+    struct ClassifierTask {
+        x: Buffer,
+        labels: Buffer,
+        logits: Buffer,
+        specs: u64,
+        sums: u64,
+        n: i32,
+        bins: i32,
+        ld_x: i32,
+        ld: i32,
+    }
+
     struct PartnerTask {
         partner: u64,
         specs: u64,

@@ -50,7 +50,8 @@ impl TrainingJob {
     /// Computes the inputs and the initial parameters of a plan on the rows of a table.
     pub(super) fn new(plan: &GpuPlan, known: &KnownLists, reply: Reply) -> Result<Self> {
         let source = plan.table().ok_or_else(|| device_error("the samples are not a table"))?;
-        let (learner, inputs) = (plan.learner(), source.inputs()?);
+        let learner = plan.critic().ok_or_else(|| device_error("njee needs fresh samples"))?;
+        let inputs = source.inputs()?;
         let shape = Shape::from_plan(plan)?;
         let held_out = HeldOutPairs::new(learner, source.held_out_rows());
         let listed = held_out.filter(|_| !computes_blocks(&shape)).map(HeldOutPairs::pairs);
@@ -58,7 +59,7 @@ impl TrainingJob {
             shape,
             spec: RunSpec::for_table(plan),
             estimator: learner.estimator.clone(),
-            parameters: initial_parameters(plan)?,
+            parameters: initial_parameters(plan)?.remove(0),
             inputs,
             train: source.training_rows(),
             held_out,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The sources in the order of their dependencies, after `COMMON` and the custom divergence.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("kernels/product.cuh"),
     include_str!("kernels/wgmma.cuh"),
     include_str!("kernels/layers.cu"),
@@ -24,6 +24,7 @@ const SOURCES: [&str; 9] = [
     include_str!("kernels/objective.cu"),
     include_str!("kernels/sample.cu"),
     include_str!("kernels/table.cu"),
+    include_str!("kernels/njee.cu"),
     include_str!("kernels/adam.cu"),
     include_str!("kernels/small.cu"),
 ];

@@ -35,10 +35,10 @@ use crate::nats::Nats;
 use crate::nn::Activation;
 use crate::pairing::Pairing;
 use crate::parallel::{Tick, run_jobs};
-use crate::train::{Checkpoint, Observers, Outcome, Recorder, RunPlan};
+use crate::train::{Checkpoint, Observers, Outcome, Pass, Recorder, RunPlan};
 use jobs::{Event, Reply, ScoringJob, TrainingJob};
 use kernels::Variant;
-use launcher::{Launcher, captured_steps, runs_that_fit};
+use launcher::{Launcher, MAX_RUNS, captured_steps, runs_that_fit};
 use plan::{GpuPlan, RunSpec, initial_parameters};
 use program::{Needs, Program, Shape};
 use queue::Queue;
@@ -97,17 +97,6 @@ const TICK: Duration = Duration::from_millis(50);
 const MAX_CONCURRENT_ESTIMATES: usize = 512;
 const MIN_CONCURRENT_ESTIMATES: usize = 8;
 const CONCURRENT_ROWS: usize = 2_000_000;
-
-/// The results of a step on a given batch.
-#[derive(Clone, Debug)]
-pub struct Pass {
-    /// The objective's value.
-    pub value: f64,
-    /// The estimate.
-    pub estimate: Nats,
-    /// The gradient, in the order of the critic's parameters.
-    pub gradient: Vec<f32>,
-}
 
 /// A plan and the index of its task.
 type IndexedPlan<'a> = (usize, GpuPlan<'a>);
@@ -174,18 +163,18 @@ impl CudaEngine {
         let _busy = self.gpu.busy.lock().unwrap_or_else(|error| error.into_inner());
         let shape = Shape::from_plan(plan)?;
         check_batch(&shape, plan.dims(), batch)?;
-        let needs = Needs::of([&plan.learner().estimator]);
-        let session = self.gpu.launcher.session(&shape, needs, 1, 1)?;
-        let (spec, parameters) = (RunSpec::from_plan(plan)?, initial_parameters(plan)?);
-        session.load_runs(&[&spec], &[&parameters])?;
+        let runs = plan.runs();
+        let session = self.gpu.launcher.session(&shape, needs_of([plan]), runs, 1)?;
+        let (specs, parameters) = (RunSpec::of_plan(plan)?, initial_parameters(plan)?);
+        session.load_runs(&references(&specs), &slices(&parameters))?;
         session.load_batch(batch)?;
         session.train()?;
-        let trace = session.trace()?;
-        Ok(Pass {
-            value: trace[0],
-            estimate: Nats(trace[1]),
-            gradient: session.gradient(0, plan.dims())?,
-        })
+        let (value, estimate) = sums_over_runs(&session.trace()?);
+        let mut gradient = Vec::new();
+        for (run, spec) in specs.iter().enumerate() {
+            gradient.extend(session.gradient(run, spec.dims)?);
+        }
+        Ok(Pass { value, estimate: Nats(estimate), gradient })
     }
 
     /// Returns the number of steps to capture for `runs` runs, and the bytes of memory that the
@@ -205,13 +194,15 @@ impl CudaEngine {
         plans: &[IndexedPlan],
         observers: &Observers<'_>,
     ) -> Vec<IndexedOutcome> {
-        let needs = Needs::of(plans.iter().map(|(_, plan)| &plan.learner().estimator));
-        let max_runs = match self.max_runs(shape, needs, plans.len()) {
-            Ok(max_runs) => max_runs,
+        let needs = needs_of(plans.iter().map(|(_, plan)| plan));
+        // Plans of one shape have equal numbers of runs.
+        let runs_of_plan = plans.first().map_or(1, |(_, plan)| plan.runs());
+        let max_plans = match self.max_plans(shape, needs, plans.len(), runs_of_plan) {
+            Ok(max_plans) => max_plans,
             Err(error) => return failed(plans, &error),
         };
         // Programs of equal size, instead of full ones and a small one at the end.
-        let programs = plans.len().div_ceil(max_runs);
+        let programs = plans.len().div_ceil(max_plans);
         let parts = plans.chunks(plans.len().div_ceil(programs));
         let execute = |part: &[IndexedPlan]| match self.run_program(shape, needs, part, observers) {
             Ok(traces) => {
@@ -223,10 +214,17 @@ impl CudaEngine {
         parts.flat_map(execute).collect()
     }
 
-    /// Returns the number of runs, at most `wanted`, that fit into the free memory.
-    fn max_runs(&self, shape: &Shape, needs: Needs, wanted: usize) -> Result<usize> {
-        let bytes = |runs: usize| self.plan_program(shape, needs, runs).1;
+    /// Returns the number of plans, at most `wanted`, that fit into the free memory.
+    fn max_plans(
+        &self,
+        shape: &Shape,
+        needs: Needs,
+        wanted: usize,
+        runs_of_plan: usize,
+    ) -> Result<usize> {
+        let bytes = |plans: usize| self.plan_program(shape, needs, plans * runs_of_plan).1;
         let (free, _guard) = self.gpu.launcher.free_memory()?;
+        let wanted = wanted.min((MAX_RUNS / runs_of_plan).max(1));
         runs_that_fit(wanted, free, bytes).ok_or_else(|| {
             let single_run = bytes(1);
             invalid(
@@ -252,15 +250,15 @@ impl CudaEngine {
         plans: &[IndexedPlan],
         observers: &Observers<'_>,
     ) -> Result<Vec<Outcome>> {
-        let runs = plans.len();
+        let (mut specs, mut parameters) = (Vec::new(), Vec::new());
+        for (_, plan) in plans {
+            specs.extend(RunSpec::of_plan(plan)?);
+            parameters.extend(initial_parameters(plan)?);
+        }
+        let (runs, runs_of_plan) = (specs.len(), specs.len() / plans.len());
         let (steps, _) = self.plan_program(shape, needs, runs);
         let session = self.gpu.launcher.session(shape, needs, runs, steps)?;
-        let specs = plans.iter().map(|(_, plan)| RunSpec::from_plan(plan));
-        let parameters = plans.iter().map(|(_, plan)| initial_parameters(plan));
-        let (specs, parameters) =
-            (specs.collect::<Result<Vec<_>>>()?, parameters.collect::<Result<Vec<_>>>()?);
-        let parameters: Vec<&[f32]> = parameters.iter().map(Vec::as_slice).collect();
-        session.load_runs(&specs.iter().collect::<Vec<_>>(), &parameters)?;
+        session.load_runs(&references(&specs), &slices(&parameters))?;
         let total = shape.levels * shape.per_level;
         let mut recorders: Vec<Recorder> =
             plans.iter().map(|(index, _)| Recorder::new(total, observers(*index))).collect();
@@ -275,8 +273,9 @@ impl CudaEngine {
             let trace = replay.finish(number)?;
             // The last replay may go beyond the end.
             for values in trace.chunks_exact(2 * runs).take(total - number * steps) {
-                for (recorder, value) in recorders.iter_mut().zip(values.chunks_exact(2)) {
-                    recorder.record_step(value[0], Nats(value[1]));
+                let of_plans = values.chunks_exact(2 * runs_of_plan).map(sums_over_runs);
+                for (recorder, (value, estimate)) in recorders.iter_mut().zip(of_plans) {
+                    recorder.record_step(value, Nats(estimate));
                 }
             }
             if recorders.iter().all(Recorder::is_over) {
@@ -425,9 +424,29 @@ impl CudaEngine {
     }
 }
 
+/// Returns what the objectives of any of the plans need.
+fn needs_of<'a, 'b: 'a>(plans: impl IntoIterator<Item = &'a GpuPlan<'b>>) -> Needs {
+    Needs::of(plans.into_iter().filter_map(|plan| Some(&plan.critic()?.estimator)))
+}
+
+/// Returns the sums of the values and of the estimates of runs, which alternate.
+fn sums_over_runs(trace: &[f64]) -> (f64, f64) {
+    let runs = trace.chunks_exact(2);
+    runs.fold((0.0, 0.0), |(value, estimate), run| (value + run[0], estimate + run[1]))
+}
+
+fn references<T>(values: &[T]) -> Vec<&T> {
+    values.iter().collect()
+}
+
+fn slices<T>(values: &[Vec<T>]) -> Vec<&[T]> {
+    values.iter().map(Vec::as_slice).collect()
+}
+
 /// Returns an error unless the batch is consistent and has the sizes of the shape.
 fn check_batch(shape: &Shape, dims: (usize, usize), batch: &Batch) -> Result<()> {
-    let partners = if shape.pairing == Pairing::AllPairs { 0 } else { batch.n };
+    let is_paired = shape.pairing != Pairing::AllPairs && shape.bins.is_none();
+    let partners = if is_paired { batch.n } else { 0 };
     let fits = (batch.n, batch.dims) == (shape.n, dims)
         && batch.x.len() == batch.n * batch.dims.0
         && batch.y.len() == batch.n * batch.dims.1

@@ -13,7 +13,10 @@ use crate::nn::{AdamPlan, ConvNet};
 use crate::objective::{Cost, Estimator, Readout};
 use crate::pairing::Pairing;
 use crate::scenario::{DrawnImages, Generator, Level, Map, Scenario};
-use crate::train::{BatchSource, CriticLearner, LearningRateSchedule, Staircase, TableSource};
+use crate::train::{
+    BatchSource, CriticLearner, LearnerPlan, LearningRateSchedule, NjeePlan, Staircase,
+    TableSource, bin_count, classifiers,
+};
 
 /// The largest number of rows in a step: kernels index all pairs with 32 bits, and paired rows by
 /// the threads of a warp for each.
@@ -24,10 +27,11 @@ const MAX_WEIGHTS: u64 = 1 << 30;
 /// The smallest number of degrees of freedom of a Student distribution in single precision.
 const MIN_DEGREES_OF_FREEDOM: f64 = 0.4;
 
-/// The training of a critic on samples that the GPU draws itself.
+/// A training on samples that the GPU draws itself. A critic is one run of a program, NJEE as many as
+/// it has classifiers.
 pub(super) struct GpuPlan<'a> {
     samples: Samples<'a>,
-    learner: CriticLearner,
+    learner: LearnerPlan,
     batch: usize,
     optimizer: AdamPlan,
     learning_rate_schedule: LearningRateSchedule,
@@ -45,9 +49,6 @@ impl<'a> GpuPlan<'a> {
     pub(super) fn new(task: &Task<'a>) -> std::result::Result<Self, String> {
         let training = task.training;
         training.check().map_err(|error| error.to_string())?;
-        let Some(learner) = training.learner.critic() else {
-            return Err("njee trains classifiers".into());
-        };
         let (source, steps) = (task.source, task.steps);
         let samples = if let Some(staircase) = source.staircase() {
             Samples::Staircase(staircase)
@@ -60,7 +61,7 @@ impl<'a> GpuPlan<'a> {
         };
         let plan = GpuPlan {
             samples,
-            learner: learner.clone(),
+            learner: training.learner.clone(),
             batch: training.batch,
             optimizer: training.optimizer,
             learning_rate_schedule: training.learning_rate_schedule,
@@ -89,9 +90,17 @@ impl<'a> GpuPlan<'a> {
         }
     }
 
-    /// Returns the critic, its estimator and its pairing.
-    pub(super) fn learner(&self) -> &CriticLearner {
-        &self.learner
+    /// Returns the critic, its estimator and its pairing; `None` for NJEE.
+    pub(super) fn critic(&self) -> Option<&CriticLearner> {
+        self.learner.critic()
+    }
+
+    /// Returns the number of runs of a program that execute the plan.
+    pub(super) fn runs(&self) -> usize {
+        match &self.learner {
+            LearnerPlan::Critic(_) => 1,
+            LearnerPlan::Njee(_) => classifiers(self.dims().0).count(),
+        }
     }
 
     /// Returns the dimensions of the program that executes the plan. All terms of a chain have the
@@ -99,7 +108,11 @@ impl<'a> GpuPlan<'a> {
     /// images, because a network has as many channels as its images, and for networks whose inputs
     /// x and y share a matrix of weights.
     fn program_dims(&self) -> Result<(usize, usize)> {
-        let critic = &self.learner.critic;
+        let (x_dim, y_dim) = self.dims();
+        let Some(CriticLearner { critic, .. }) = self.critic() else {
+            // Columns of x and y side by side.
+            return Ok((x_dim - 1 + y_dim, 0));
+        };
         let has_own_dims = critic.kind == CriticKind::Conv || stores_pairs(critic, false);
         match &self.samples {
             Samples::Staircase(staircase) if !has_own_dims => {
@@ -117,9 +130,9 @@ impl Shape {
         let (samples, levels, per_level) = match &plan.samples {
             Samples::Staircase(staircase) => {
                 let schedule = &staircase.schedule;
-                let samples = match staircase.term() {
-                    Some(_) => SampleShape::Selected { from: staircase.sample_dims() },
-                    None => SampleShape::Scenario,
+                let samples = match (staircase.term(), &plan.learner) {
+                    (None, LearnerPlan::Critic(_)) => SampleShape::Scenario,
+                    _ => SampleShape::Selected { from: staircase.sample_dims() },
                 };
                 (samples, schedule.levels.len(), schedule.iterations)
             }
@@ -128,15 +141,26 @@ impl Shape {
                 (SampleShape::Images { address, count, pixels: *pixels }, 1, *steps)
             }
             Samples::Table { steps, .. } => {
-                let CriticLearner { estimator, critic, .. } = &plan.learner;
-                let blocks = critic.kind == CriticKind::Separable
-                    && *estimator.cost() == Cost::SymmetricInfoNce;
+                let is_symmetric = |learner: &CriticLearner| {
+                    learner.critic.kind == CriticKind::Separable
+                        && *learner.estimator.cost() == Cost::SymmetricInfoNce
+                };
+                let blocks = plan.critic().is_some_and(is_symmetric);
                 (SampleShape::Table(TableShape { blocks, ..TableShape::default() }), 1, *steps)
             }
         };
+        let (critic, pairing, bins) = match &plan.learner {
+            LearnerPlan::Critic(learner) => (learner.critic.clone(), learner.pairing, None),
+            LearnerPlan::Njee(NjeePlan { hidden, activation }) => {
+                let network = CriticPlan::new(CriticKind::Deranged, hidden);
+                let network = CriticPlan { activation: *activation, ..network };
+                (network, Pairing::Shift, Some(bin_count(plan.batch)))
+            }
+        };
         Ok(Shape {
-            critic: plan.learner.critic.clone(),
-            pairing: plan.learner.pairing,
+            bins,
+            critic,
+            pairing,
             n: plan.batch,
             dims: plan.program_dims()?,
             samples,
@@ -144,7 +168,7 @@ impl Shape {
             per_level,
             optimizer: plan.optimizer,
             learning_rate_schedule: plan.learning_rate_schedule,
-            custom_divergence: custom_divergence(&plan.learner.estimator),
+            custom_divergence: plan.critic().and_then(|c| custom_divergence(&c.estimator)),
         })
     }
 }
@@ -161,6 +185,7 @@ impl Shape {
             ..critic.clone()
         };
         Shape {
+            bins: None,
             pairing: critic.kind.default_pairing(),
             critic,
             n: 2,
@@ -194,21 +219,37 @@ impl Needs {
     }
 }
 
-/// Returns the critic's initial parameters as one flat buffer.
-pub(super) fn initial_parameters(plan: &GpuPlan) -> Result<Vec<f32>> {
-    plan.learner.critic.initial_parameters(plan.dims(), plan.seed)
+/// Returns the initial parameters of every run of a plan.
+pub(super) fn initial_parameters(plan: &GpuPlan) -> Result<Vec<Vec<f32>>> {
+    match &plan.learner {
+        LearnerPlan::Critic(CriticLearner { critic, .. }) => {
+            Ok(vec![critic.initial_parameters(plan.dims(), plan.seed)?])
+        }
+        LearnerPlan::Njee(njee) => Ok(njee.initial_parameters(plan.dims(), plan.batch, plan.seed)),
+    }
 }
 
 /// Returns the reason why a plan cannot run on the GPU, or `None` if it can.
 fn unsupported(plan: &GpuPlan) -> Option<String> {
-    unsupported_estimator(plan)
-        .or_else(|| unsupported_critic(plan))
-        .or_else(|| unsupported_scenario(plan))
-        .or_else(|| too_large(plan))
+    let of_learner = match &plan.learner {
+        LearnerPlan::Critic(learner) => unsupported_estimator(&learner.estimator)
+            .or_else(|| unsupported_critic(&learner.critic, plan.table().is_some())),
+        LearnerPlan::Njee(njee) => unsupported_classifiers(plan, njee),
+    };
+    of_learner.or_else(|| unsupported_scenario(plan)).or_else(|| too_large(plan))
 }
 
-fn unsupported_estimator(plan: &GpuPlan) -> Option<String> {
-    let estimator = &plan.learner.estimator;
+fn unsupported_classifiers(plan: &GpuPlan, njee: &NjeePlan) -> Option<String> {
+    if !matches!(plan.samples, Samples::Staircase(staircase) if staircase.term().is_none()) {
+        Some("njee's samples are not those of a scenario".into())
+    } else if njee.hidden.len() > MAX_HIDDEN_LAYERS {
+        Some(format!("the classifiers have more than {MAX_HIDDEN_LAYERS} hidden layers"))
+    } else {
+        None
+    }
+}
+
+fn unsupported_estimator(estimator: &Estimator) -> Option<String> {
     let is_custom = matches!(estimator.cost(), Cost::FDivergence(Divergence::Custom(_)));
     (is_custom && custom_divergence(estimator).is_none())
         .then(|| format!("{} is no short expression in u", estimator.name()))
@@ -222,11 +263,10 @@ fn custom_divergence(estimator: &Estimator) -> Option<String> {
     }
 }
 
-fn unsupported_critic(plan: &GpuPlan) -> Option<String> {
-    let critic = &plan.learner.critic;
+fn unsupported_critic(critic: &CriticPlan, is_table: bool) -> Option<String> {
     let layers = critic.hidden.len();
     let is_conv = critic.kind == CriticKind::Conv;
-    if is_conv && plan.table().is_some() {
+    if is_conv && is_table {
         Some("critic conv does not score rows of tables".into())
     } else if is_conv && critic.parts > 1 {
         Some("critic conv scores the parts of a pair one by one".into())
@@ -268,24 +308,25 @@ fn unsupported_scenario(plan: &GpuPlan) -> Option<String> {
 }
 
 fn too_large(plan: &GpuPlan) -> Option<String> {
-    let dims = plan.program_dims().ok()?;
-    let weights = match plan.learner.critic.kind {
-        CriticKind::Conv => conv_net(&plan.learner.critic, dims).parameter_count(),
+    let Shape { bins, critic, pairing, dims, .. } = Shape::from_plan(plan).ok()?;
+    let weights = match critic.kind {
+        CriticKind::Conv => conv_net(&critic, dims).parameter_count(),
         _ => {
-            let max_hidden = plan.learner.critic.hidden.iter().copied().max()?;
-            max_hidden * max_hidden.max(plan.learner.critic.embedding).max(dims.0).max(dims.1)
+            let outputs = bins.unwrap_or(critic.embedding);
+            let max_hidden = critic.hidden.iter().copied().max()?;
+            max_hidden * max_hidden.max(outputs).max(dims.0).max(dims.1)
         }
     };
     if weights as u64 > MAX_WEIGHTS {
         return Some("a layer may have more than 2^30 weights".into());
     }
     let n = plan.batch as u64;
-    let (rows, limit) = match plan.learner.pairing {
+    let (rows, limit) = match pairing {
         Pairing::AllPairs => (n * n, MAX_PAIRS),
         _ => (2 * n, MAX_PAIRED_ROWS),
     };
-    let rows = match plan.learner.critic.kind {
-        CriticKind::Conv => rows * conv_net(&plan.learner.critic, dims).largest_image() as u64,
+    let rows = match critic.kind {
+        CriticKind::Conv => rows * conv_net(&critic, dims).largest_image() as u64,
         _ => rows,
     };
     (rows > limit).then(|| "a step has too many pairs for its kernels".into())
@@ -311,6 +352,8 @@ pub(super) struct RunSpec<'a> {
     pub(super) columns: Vec<i32>,
     /// The images that inputs are pixels of.
     pub(super) images: &'a [u8],
+    /// What a classifier predicts.
+    pub(super) classifier: abi::ClassifierSpec,
 }
 
 impl RunSpec<'static> {
@@ -321,8 +364,9 @@ impl RunSpec<'static> {
 
     /// Describes the training of a plan on the rows of a table.
     pub(super) fn for_table(plan: &GpuPlan) -> Self {
-        let objective = objective_spec(&plan.learner.estimator);
-        RunSpec::without_samples(plan.dims(), objective, plan.seed)
+        // The log-likelihood of classifiers is summed up like the objective of a plain readout.
+        let objective = plan.critic().map(|critic| objective_spec(&critic.estimator));
+        RunSpec::without_samples(plan.dims(), objective.unwrap_or_default(), plan.seed)
     }
 
     /// Describes a run whose samples are not drawn from a scenario or images.
@@ -334,13 +378,43 @@ impl RunSpec<'static> {
             dims,
             columns: Vec::new(),
             images: &[],
+            classifier: abi::ClassifierSpec::default(),
         }
     }
 }
 
 impl<'a> RunSpec<'a> {
-    /// Describes a supported plan to the kernels.
-    pub(super) fn from_plan(plan: &GpuPlan<'a>) -> Result<Self> {
+    /// Describes every run of a supported plan to the kernels.
+    pub(super) fn of_plan(plan: &GpuPlan<'a>) -> Result<Vec<Self>> {
+        match &plan.learner {
+            LearnerPlan::Critic(_) => Ok(vec![RunSpec::from_plan(plan)?]),
+            LearnerPlan::Njee(_) => {
+                let of = |(component, uses_y)| RunSpec::of_classifier(plan, component, uses_y);
+                classifiers(plan.dims().0).map(of).collect()
+            }
+        }
+    }
+
+    /// Describes the classifier that predicts a component of x from those before it.
+    fn of_classifier(plan: &GpuPlan<'a>, component: usize, uses_y: bool) -> Result<Self> {
+        let (x_dim, y_dim) = plan.dims();
+        let mut columns: Vec<i32> = (0..component as i32).collect();
+        if uses_y {
+            columns.extend(x_dim as i32..(x_dim + y_dim) as i32);
+        }
+        let dims = (columns.len(), 0);
+        columns.resize(plan.program_dims()?.0, -1);
+        let classifier = abi::ClassifierSpec {
+            component: component as i32,
+            sign: if uses_y { 1.0 } else { -1.0 },
+            adds_entropy: i32::from(component == 0),
+            padding: 0,
+        };
+        Ok(RunSpec { dims, columns, classifier, ..RunSpec::from_plan(plan)? })
+    }
+
+    /// Describes a plan of one run.
+    fn from_plan(plan: &GpuPlan<'a>) -> Result<Self> {
         let spec = RunSpec::for_table(plan);
         match &plan.samples {
             Samples::Table { .. } => Ok(spec),

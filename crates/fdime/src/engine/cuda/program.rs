@@ -15,6 +15,9 @@ use bytemuck::NoUninit;
 /// The properties that plans must share to run as one program.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
+    /// The number of bins that classifiers predict; `None` for critics. Of `critic`, they have only
+    /// the hidden layers.
+    pub(super) bins: Option<usize>,
     pub(super) critic: CriticPlan,
     pub(super) pairing: Pairing,
     pub(super) n: usize,
@@ -328,7 +331,10 @@ impl Program {
         let column_log_sums = arena.floats(if needs.columns { n } else { 1 }, runs);
         let vectors = Vectors::new(shape.levels, &tiling, arena);
         let rows = network.score_rows();
-        let blocks = (rows / (4 * OBJECTIVE_THREADS)).clamp(1, 2 * tiling.multiprocessors);
+        let blocks = match &network {
+            Network::Classifier(network) => network.objective_blocks(),
+            _ => (rows / (4 * OBJECTIVE_THREADS)).clamp(1, 2 * tiling.multiprocessors),
+        };
         let score_bias = network.score_bias().map(|at| offset(parameters, at));
         let objective = abi::ObjectiveTask {
             pairs: network.pairs(),
@@ -397,16 +403,6 @@ impl Program {
         match self.samples {
             Samples::Images { images, .. } => Some(images),
             _ => None,
-        }
-    }
-
-    /// Returns the number of rows that block `index` has for a critic with inputs of these
-    /// dimensions. The weights of inputs that it does not have are zeros.
-    pub(super) fn rows_of(&self, index: usize, dims: (usize, usize)) -> usize {
-        match self.network.input_blocks() {
-            Some((x, _)) if x == index => dims.0,
-            Some((_, y)) if y == index => dims.1,
-            _ => self.blocks()[index].rows,
         }
     }
 
@@ -546,7 +542,6 @@ impl Program {
     /// Returns the kernels of captured step `step`, which work on the data in memory: forward
     /// pass, objective, backward pass and update.
     pub(super) fn train(&self, step: usize) -> Vec<Launch> {
-        let (n, runs) = (self.shape.n, self.tiling.runs);
         let pairs = self.pairs(step);
         let mut launches = Vec::new();
         let parameter = |at: usize| offset(self.parameters, at);
@@ -554,10 +549,24 @@ impl Program {
         let inputs = Step { data: self.data, pairs, parameter: &parameter, dropout };
         self.network.forward(inputs, &mut launches);
         let objective = abi::ObjectiveTask { pairs, ..self.objective };
-        let blocks = objective.blocks as usize;
+        match &self.network {
+            Network::Classifier(network) => {
+                let (x, ld_x) = self.samples_of_x();
+                launches.extend(network.objective(x, ld_x, objective.sums));
+            }
+            _ => self.critic_objective(objective, &mut launches),
+        }
+        self.network.backward(inputs, &mut launches);
+        launches.push(self.update("adam", step, objective));
+        launches
+    }
+
+    /// Adds the kernels that compute a critic's objective and the gradient of its scores.
+    fn critic_objective(&self, objective: abi::ObjectiveTask, launches: &mut Vec<Launch>) {
+        let (n, blocks) = (self.shape.n, objective.blocks as usize);
         let mut observe = |kernel: &str, blocks: usize| {
-            let threads = OBJECTIVE_THREADS as u32;
-            launches.push(Launch::new(kernel, (blocks, 1, runs), threads, 0, &objective));
+            let grid = (blocks, 1, self.tiling.runs);
+            launches.push(Launch::new(kernel, grid, OBJECTIVE_THREADS as u32, 0, &objective));
         };
         if self.needs.partition {
             observe("observe_partition", blocks);
@@ -569,9 +578,24 @@ impl Program {
             observe("observe_columns", n.div_ceil(32));
         }
         observe("score_gradients", blocks);
-        self.network.backward(inputs, &mut launches);
-        launches.push(self.update("adam", step, objective));
-        launches
+    }
+
+    /// Returns where the samples are that inputs are selected from, and the kernel that selects them.
+    pub(super) fn selected_samples(&self) -> Option<((Buffer, Buffer), Launch)> {
+        match self.samples {
+            Samples::Selected { dims, data, columns } => {
+                Some((data, self.select_columns(dims, data, columns)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns all components of x, of which the inputs may be a part, and the length of their rows.
+    fn samples_of_x(&self) -> (Buffer, usize) {
+        match self.samples {
+            Samples::Selected { dims, data, .. } => (data.0, padded(dims.0)),
+            _ => (self.data.0, self.ld.0),
+        }
     }
 
     /// Returns the pairs of captured step `step`.
@@ -759,6 +783,7 @@ mod tests {
     use super::*;
     use crate::critic::CriticKind;
     use crate::engine::cuda::table::Capacity;
+    use crate::nn::Mlp;
 
     /// Returns programs of every critic and pairing, small and large, with and without `wgmma`.
     fn programs(start: u64) -> Vec<Program> {
@@ -791,6 +816,7 @@ mod tests {
                         _ => {}
                     }
                     let shape = Shape {
+                        bins: None,
                         critic,
                         pairing,
                         n,
@@ -809,6 +835,13 @@ mod tests {
                     let all_pairs = pairing == Pairing::AllPairs;
                     let needs = Needs { partition: true, rows: all_pairs, columns: all_pairs };
                     programs.push(Program::new(&shape, needs, tiling, start));
+                    if pairing == Pairing::Shift && kind == CriticKind::Deranged {
+                        let samples = SampleShape::Selected { from: (30, 25) };
+                        let critic = CriticPlan::new(kind, &[300, 40]);
+                        let shape =
+                            Shape { bins: Some(n - 1), critic, dims: (54, 0), samples, ..shape };
+                        programs.push(Program::new(&shape, Needs::default(), tiling, start));
+                    }
                 }
             }
         }
@@ -874,9 +907,14 @@ mod tests {
     #[test]
     fn blocks_hold_every_parameter() {
         for program in programs(0) {
-            let critic = &program.shape.critic;
-            let flat = critic.initial_parameters(program.shape.dims, 0).unwrap();
-            assert_eq!(flat.len(), program.parameter_count());
+            let Shape { bins, ref critic, dims, .. } = program.shape;
+            let count = match bins {
+                Some(bins) => {
+                    Mlp::new(dims.0, &critic.hidden, bins, critic.activation).parameter_count()
+                }
+                None => critic.initial_parameters(dims, 0).unwrap().len(),
+            };
+            assert_eq!(count, program.parameter_count());
             let mut next = 0;
             for block in program.blocks() {
                 assert!(block.at >= next && block.ld >= block.columns);

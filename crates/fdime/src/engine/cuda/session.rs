@@ -4,8 +4,9 @@ use super::abi::TableSpec;
 use super::device::{Device, describe, guarded};
 use super::device_error;
 use super::memory::DeviceSlice;
+use super::network::Network;
 use super::plan::RunSpec;
-use super::program::{Launch, ParameterBlock, Program};
+use super::program::{Launch, ParameterBlock, Program, padded};
 use super::table::{Lists, RunTable};
 use crate::critic::Batch;
 use crate::error::{Error, Result};
@@ -127,6 +128,10 @@ impl<'a> Session<'a> {
             let all: Vec<i32> = runs.iter().flat_map(|run| run.columns.iter().copied()).collect();
             self.write(columns, &all)?;
         }
+        if let Network::Classifier(network) = self.program.network() {
+            let specs: Vec<_> = runs.iter().map(|run| run.classifier).collect();
+            self.write(network.specs, &specs)?;
+        }
         if let (Some(images), Some(run)) = (self.program.images(), runs.first()) {
             self.write(images, run.images)?;
         }
@@ -145,7 +150,7 @@ impl<'a> Session<'a> {
         let mut flat = 0;
         for (index, block) in self.program.blocks().iter().enumerate() {
             let ParameterBlock { columns, ld, at, .. } = *block;
-            for row in 0..self.program.rows_of(index, dims) {
+            for row in 0..self.program.network().rows_of(index, dims) {
                 let first = at + row * ld;
                 f(flat, first..first + columns);
                 flat += columns;
@@ -182,7 +187,21 @@ impl<'a> Session<'a> {
             let rows = values.chunks_exact(width).map(|row| [row, &padding].concat());
             rows.flatten().collect()
         };
-        let (dims, ld) = (batch.dims, self.program.ld);
+        let dims = batch.dims;
+        if let Network::Classifier(_) = self.program.network() {
+            // Every run selects its inputs from all columns.
+            if let Some((data, select)) = self.program.selected_samples() {
+                for run in 0..self.program.tiling.runs {
+                    let rows =
+                        |values: &[f32], width: usize| padded_rows(values, width, padded(width));
+                    self.write(data.0.run(run), &rows(&batch.x, dims.0))?;
+                    self.write(data.1.run(run), &rows(&batch.y, dims.1))?;
+                }
+                self.start(&[select])?;
+            }
+            return Ok(());
+        }
+        let ld = self.program.ld;
         self.write(self.program.data.0.run(0), &padded_rows(&batch.x, dims.0, ld.0))?;
         self.write(self.program.data.1.run(0), &padded_rows(&batch.y, dims.1, ld.1))?;
         if let Some(partner) = self.program.partner {
@@ -298,7 +317,7 @@ impl<'a> Session<'a> {
         for (index, block) in self.program.blocks().iter().enumerate() {
             let length = block.pieces * block.piece_stride;
             let pieces = self.read(block.gradient.run(run).part(0..length))?;
-            for row in 0..self.program.rows_of(index, dims) {
+            for row in 0..self.program.network().rows_of(index, dims) {
                 for column in 0..block.columns {
                     let at = row * block.ld + column;
                     flat.push(pieces.iter().skip(at).step_by(block.piece_stride).sum());

@@ -5,6 +5,8 @@ mod njee;
 
 pub use critic::CriticLearner;
 pub use njee::NjeePlan;
+#[cfg(feature = "cuda")]
+pub(crate) use njee::{bin_count, classifiers};
 
 use super::HeldOut;
 use crate::critic::{Batch, CriticPlan, GradientParts};
@@ -162,6 +164,29 @@ impl LearnerPlan {
             LearnerPlan::Njee(plan) => Box::new(plan.build(dims, n, seed, threads)),
         })
     }
+
+    /// Makes one pass over a batch on the CPU, with parameters drawn from `seed`. Tests compare
+    /// engines by it.
+    #[doc(hidden)]
+    pub fn pass(&self, batch: &Batch, seed: u64) -> Result<Pass> {
+        let mut workers = Workers::new(1);
+        let mut learner = self.build(batch.dims, batch.n, seed, 1)?;
+        let value = learner.pass(batch, &mut workers);
+        let estimate = learner.estimate();
+        let count = learner.parameters().len();
+        Ok(Pass { value, estimate, gradient: learner.parameters_and_gradient().1.sum(count) })
+    }
+}
+
+/// The results of a step on a given batch.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// The objective's value.
+    pub value: f64,
+    /// The estimate.
+    pub estimate: Nats,
+    /// The gradient, in the order of the learner's parameters.
+    pub gradient: Vec<f32>,
 }
 
 /// An estimator that can be trained on fresh samples: one with a critic, or NJEE.

@@ -50,6 +50,30 @@ impl NjeePlan {
     pub(super) fn build(&self, dims: (usize, usize), n: usize, seed: u64, threads: usize) -> Njee {
         Njee::new(self, dims, n, &mut stream(seed, Purpose::Parameters, 0, 0), threads)
     }
+
+    /// Returns the initial parameters of each classifier.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn initial_parameters(
+        &self,
+        dims: (usize, usize),
+        n: usize,
+        seed: u64,
+    ) -> Vec<Vec<f32>> {
+        let Njee { classifiers, parameters, .. } = self.build(dims, n, seed, 1);
+        let of = |c: &Classifier| parameters[c.offset..][..c.mlp.parameter_count()].to_vec();
+        classifiers.iter().map(of).collect()
+    }
+}
+
+/// Returns the number of bins of each component for batches of `n` rows.
+pub(crate) fn bin_count(n: usize) -> usize {
+    n.saturating_sub(FEWER_BINS).max(2)
+}
+
+/// Returns the component that each classifier predicts, and whether it uses y.
+pub(crate) fn classifiers(x_dim: usize) -> impl Iterator<Item = (usize, bool)> {
+    let without_y = (1..x_dim).map(|component| (component, false));
+    without_y.chain((0..x_dim).map(|component| (component, true)))
 }
 
 /// The number of bins is the batch size minus this.
@@ -88,11 +112,9 @@ impl Njee {
         rng: &mut Rng,
         threads: usize,
     ) -> Self {
-        let bins = n.saturating_sub(FEWER_BINS).max(2);
-        let without_y = (1..x_dim).map(|component| (component, false));
-        let with_y = (0..x_dim).map(|component| (component, true));
+        let bins = bin_count(n);
         let (mut classifiers, mut parameters) = (Vec::new(), Vec::new());
-        for (component, uses_y) in without_y.chain(with_y) {
+        for (component, uses_y) in self::classifiers(x_dim) {
             let inputs = component + if uses_y { y_dim } else { 0 };
             let mlp = Mlp::new(inputs, &plan.hidden, bins, plan.activation);
             let offset = parameters.len();

@@ -1,5 +1,6 @@
 //! The networks of the critics as kernels: the forward pass over layers, and their gradients.
 
+mod classifier;
 mod conv;
 mod pair;
 mod rows;
@@ -14,17 +15,19 @@ use super::program::{Launch, ParameterBlock, Shape, Tile, Tiling, padded};
 use crate::critic::CriticKind;
 use crate::nn::Activation;
 use crate::pairing::Pairing;
+pub(super) use classifier::Classifier;
 use conv::ConvNetwork;
 use pair::{PairNetwork, hidden_layers};
 pub(super) use rows::RowNetwork;
 pub(super) use separable::Separable;
 
-/// The network of a critic.
+/// The network of a critic, or a classifier.
 pub(super) enum Network {
     Pair(Box<PairNetwork>),
     Rows(Box<RowNetwork>),
     Separable(Box<Separable>),
     Conv(Box<ConvNetwork>),
+    Classifier(Box<Classifier>),
 }
 
 /// The inputs of a step.
@@ -47,13 +50,17 @@ macro_rules! dispatch {
             Network::Rows($one) => $body,
             Network::Separable($one) => $body,
             Network::Conv($one) => $body,
+            Network::Classifier($one) => $body,
         }
     };
 }
 
 impl Network {
-    /// Lays out the network of a critic.
+    /// Lays out the network of a shape.
     pub(super) fn new(shape: &Shape, tiling: &Tiling, arena: &mut Arena) -> Self {
+        if let Some(bins) = shape.bins {
+            return Network::Classifier(Box::new(Classifier::new(shape, bins, tiling, arena)));
+        }
         match shape.critic.kind {
             CriticKind::Separable => {
                 Network::Separable(Box::new(Separable::new(shape, tiling, arena)))
@@ -83,6 +90,7 @@ impl Network {
             Network::Rows(network) => network.score.scores,
             Network::Separable(network) => network.scores,
             Network::Conv(network) => network.score.scores,
+            Network::Classifier(_) => Buffer::default(),
         }
     }
 
@@ -93,6 +101,7 @@ impl Network {
             Network::Rows(network) => network.score_parts() + usize::from(network.has_reference),
             Network::Separable(network) => network.score_parts(),
             Network::Conv(network) => network.score.parts,
+            Network::Classifier(_) => 0,
         }
     }
 
@@ -102,6 +111,7 @@ impl Network {
             Network::Rows(network) => network.score.gradient,
             Network::Separable(network) => network.score_gradient,
             Network::Conv(network) => network.score.gradient,
+            Network::Classifier(_) => Buffer::default(),
         }
     }
 
@@ -110,7 +120,7 @@ impl Network {
         match self {
             Network::Pair(network) => Some(network.score.bias),
             Network::Rows(network) => Some(network.score.bias),
-            Network::Separable(_) => None,
+            Network::Separable(_) | Network::Classifier(_) => None,
             Network::Conv(network) => Some(network.score.bias),
         }
     }
@@ -119,15 +129,21 @@ impl Network {
         dispatch!(self, network => &network.blocks)
     }
 
-    /// Returns the indices of the blocks of weights that the inputs x and y are multiplied by, or
-    /// `None` if they share weights.
-    pub(super) fn input_blocks(&self) -> Option<(usize, usize)> {
-        match self {
-            Network::Pair(_) => Some((0, 1)),
+    /// Returns the number of rows that block `index` has for inputs of these dimensions: the weights
+    /// of inputs that a run does not have are zeros.
+    pub(super) fn rows_of(&self, index: usize, dims: (usize, usize)) -> usize {
+        let (of_x, of_y) = match self {
+            Network::Pair(_) => (Some(0), Some(1)),
             // Two networks of equal depth, one after the other.
-            Network::Separable(network) => Some((0, network.blocks.len() / 2)),
+            Network::Separable(network) => (Some(0), Some(network.blocks.len() / 2)),
+            Network::Classifier(_) => (Some(0), None),
             // Programs of rows of pairs have the dimensions of all their runs.
-            Network::Rows(_) | Network::Conv(_) => None,
+            Network::Rows(_) | Network::Conv(_) => (None, None),
+        };
+        match Some(index) {
+            index if index == of_x => dims.0,
+            index if index == of_y => dims.1,
+            _ => self.blocks()[index].rows,
         }
     }
 
