@@ -128,7 +128,7 @@ fn useless_columns_are_left_out_and_listed() {
         assert!(said.contains(expected), "{said}");
     }
     for (x, expected) in [
-        ("who", "column 'who' has 200 different texts in 200 rows"),
+        ("who", "column 'who' has 200 different values in 200 rows"),
         ("same", "column 'same' has the same value in every row"),
         ("empty", "column 'empty' lacks 200 of its values and could be left out"),
     ] {

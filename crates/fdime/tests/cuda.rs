@@ -883,6 +883,8 @@ fn thread_blocks_train_like_the_other_kernels() {
     for (hidden, dims, activation, dropout, pairing) in [
         (&[96, 96][..], (3, 2), Activation::Elu, 0.1, Pairing::Derangement),
         (&[96, 96], (20, 9), Activation::Relu, 0.2, Pairing::Shift),
+        (&[96, 96, 96], (1, 1), Activation::Elu, 0.1, Pairing::Derangement),
+        (&[96, 96, 96], (30, 2), Activation::Elu, 0.0, Pairing::Derangement),
         (&[128, 128, 128], (1, 1), Activation::Elu, 0.1, Pairing::Derangement),
         (&[128, 128, 128], (40, 8), Activation::Elu, 0.0, Pairing::Derangement),
     ] {

@@ -42,10 +42,12 @@ pub enum Values {
 }
 
 impl Frame {
-    /// Creates a frame. Columns of different lengths are an error. Control characters in names and
-    /// categories are written as escapes, so that they can be printed.
+    /// Creates a frame, without categories that do not occur. Columns of different lengths are an
+    /// error. Control characters in names and categories are written as escapes, so that they can be
+    /// printed.
     pub fn new(mut columns: Vec<Column>) -> Result<Self> {
         columns.iter_mut().for_each(Column::make_printable);
+        columns.iter_mut().for_each(Column::drop_unused_levels);
         let rows = columns.first().map_or(0, Column::len);
         match columns.iter().find(|column| column.len() != rows) {
             Some(other) => {
@@ -116,6 +118,33 @@ impl Column {
             }
         };
         Column { name: self.name.clone(), values }
+    }
+
+    /// Removes categories that do not occur, as a filtered column may have.
+    pub(super) fn drop_unused_levels(&mut self) {
+        let Values::Discrete { codes, labels } = &mut self.values else { return };
+        let mut is_used = vec![false; labels.len()];
+        for code in codes.iter() {
+            if let Some(used) = is_used.get_mut(*code as usize) {
+                *used = true;
+            }
+        }
+        if is_used.iter().all(|used| *used) {
+            return;
+        }
+        let mut count = 0;
+        let new_codes: Vec<u32> = is_used
+            .iter()
+            .map(|used| {
+                count += u32::from(*used);
+                count.saturating_sub(1)
+            })
+            .collect();
+        for code in codes.iter_mut() {
+            *code = new_codes.get(*code as usize).copied().unwrap_or(MISSING);
+        }
+        let mut is_used = is_used.into_iter();
+        labels.retain(|_| is_used.next().unwrap_or(false));
     }
 
     /// Returns whether all present values are whole numbers, at most `max` of them different.

@@ -5,6 +5,7 @@ mod arrow_column;
 #[cfg(feature = "arrow")]
 mod arrow_ipc;
 mod csv;
+mod dates;
 mod frame;
 mod guard;
 mod integers;
@@ -24,6 +25,7 @@ mod workbook;
 #[cfg(feature = "arrow")]
 pub use arrow_column::read_batches;
 pub use csv::write_csv;
+pub use dates::parse_times;
 pub use frame::{Column, Frame, MISSING, Values};
 pub use guard::panic_is_caught;
 pub(crate) use guard::without_panic;
@@ -35,7 +37,6 @@ pub use pairs::{
 };
 pub use reading::{ConstantColumns, Delimiter, MissingRows, Reading, TextFormat};
 pub use select::{glob_matches, pair_columns, select};
-pub use text::parse_times;
 
 use crate::error::{Result, not_writable, write_error};
 use std::io::{BufWriter, Write};

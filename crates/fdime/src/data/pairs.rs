@@ -123,43 +123,85 @@ pub fn load_two_files(
         data_error(&format!("{} and {}", x_opened.file(), y_opened.file()), error)
     })?;
     let kinds = kinds.split_at(x_count);
+    let shared = shared_names(x_opened.names(), y_opened.names());
     let sides = [(x_opened, x, Parameter::X, &kinds[0]), (y_opened, y, Parameter::Y, &kinds[1])];
     let sides = sides.map(|(opened, selector, parameter, kinds)| {
         let file = opened.file().to_string();
         let chosen = choose(opened.names(), selector.unwrap_or("*"), parameter)
             .map_err(|error| data_error(&file, error))?;
         let (chosen, notes) = readable(&opened, chosen);
-        let mut frame = read_typed(opened, &chosen, notes, kinds)?;
+        // Columns that may say which rows belong together are also read if they were not chosen.
+        let is_extra = |index: &usize| {
+            shared.contains(&opened.names()[*index])
+                && opened.unreadable(*index).is_none()
+                && chosen.iter().all(|choice| choice.index != *index)
+        };
+        let extra: Vec<usize> = (0..opened.names().len()).filter(is_extra).collect();
+        let mut frame = read_typed_and(opened, &chosen, &extra, notes, kinds)?;
         for column in &mut frame.columns {
             column.name = side_name(&column.name, parameter);
         }
         Ok::<_, Error>((file, chosen, frame))
     });
     let [x, y] = sides;
-    let ((x_file, mut chosen, mut frame), (y_file, y_chosen, y_frame)) = (x?, y?);
+    let ((x_file, mut chosen, mut frame), (y_file, y_chosen, mut y_frame)) = (x?, y?);
     if frame.rows != y_frame.rows {
         let problem = format!("it has {} rows, but {x_file} has {}", y_frame.rows, frame.rows);
         return Err(data_error(&y_file, problem));
     }
     let differs = |x: &&Column| {
-        let is_identifier = |column: &Column| {
-            let reason = Unusable::of(column, column.len(), false);
-            matches!(reason, Some(Unusable::RowNumbers | Unusable::Texts))
-        };
         let same_name = y_frame.columns.iter().find(|y| y.name == x.name);
-        is_identifier(x) && same_name.is_some_and(|y| is_identifier(y) && y.values != x.values)
+        same_name.is_some_and(|y| are_other_rows(x, y))
     };
     if let Some(column) = frame.columns.iter().find(differs) {
         let name = quote(&column.name);
-        let problem = format!("column {name} has other rows than in {x_file}; sort both alike");
+        let problem = format!(
+            "column {name} identifies the rows, and in {x_file} they are others, or in another order; \
+             join or sort the files by it"
+        );
         return Err(data_error(&y_file, problem));
     }
+    frame.columns.truncate(chosen.len());
+    y_frame.columns.truncate(y_chosen.len());
     let counts = [chosen.len(), y_chosen.len(), 0];
     chosen.extend(y_chosen);
     frame.columns.extend(y_frame.columns);
     frame.notes.extend(y_frame.notes);
     let names = format!("{x_file} and {y_file}");
     complete(frame, counts, &chosen, reading).map_err(|problem| data_error(&names, problem))
+}
+
+/// The most columns of two files that are compared because they have the same name.
+const MAX_SHARED: usize = 8;
+
+/// Returns the first names that are in both lists. Positions are no names.
+fn shared_names(x: &[String], y: &[String]) -> Vec<String> {
+    let in_y: HashSet<&String> = y.iter().collect();
+    let is_shared = |name: &&String| in_y.contains(name) && name.parse::<usize>().is_err();
+    x.iter().filter(is_shared).take(MAX_SHARED).cloned().collect()
+}
+
+/// Returns whether two columns of the same name show that rows of two files do not belong together:
+/// they identify the rows and differ, or have the same different values in another order.
+fn are_other_rows(x: &Column, y: &Column) -> bool {
+    if x.values == y.values {
+        return false;
+    }
+    let is_identifier = |column: &Column| {
+        let reason = Unusable::of(column, column.len(), false);
+        matches!(reason, Some(Unusable::RowNumbers | Unusable::Texts))
+    };
+    let sorted = |column: &Column| -> Option<Vec<String>> {
+        let mut texts: Vec<String> = match &column.values {
+            Values::Continuous(values) => values.iter().map(f64::to_string).collect(),
+            Values::Discrete { codes, labels } => {
+                codes.iter().filter_map(|code| labels.get(*code as usize)).cloned().collect()
+            }
+        };
+        texts.sort_unstable();
+        texts.windows(2).all(|pair| pair[0] != pair[1]).then_some(texts)
+    };
+    is_identifier(x) && is_identifier(y) || sorted(x).is_some_and(|of_x| sorted(y) == Some(of_x))
 }
 
 /// Returns the name of a column of x or y: one without a name is called by its position, as in x1.
@@ -308,6 +350,17 @@ pub fn scoring_pairs(
 fn read_typed(
     opened: Opened,
     wanted: &[Choice],
+    notes: Vec<Message>,
+    kinds: &Kinds,
+) -> Result<Frame> {
+    read_typed_and(opened, wanted, &[], notes, kinds)
+}
+
+/// As [`read_typed`], followed by further columns as they are in the file.
+fn read_typed_and(
+    opened: Opened,
+    wanted: &[Choice],
+    others: &[usize],
     mut notes: Vec<Message>,
     kinds: &Kinds,
 ) -> Result<Frame> {
@@ -316,7 +369,7 @@ fn read_typed(
     let fail = |problem: Message| data_error(&file, problem);
     let notation = opened.notation();
     let indices: Vec<usize> = wanted.iter().map(|choice| choice.index).collect();
-    let mut frame = opened.read(&indices)?;
+    let mut frame = opened.read(&[&indices[..], others].concat())?;
     frame.notes.splice(0..0, notes);
     for (column, index) in frame.columns.iter_mut().zip(indices) {
         if let Some(notation) = notation.as_ref().filter(|_| !kinds.discrete.contains(&index)) {
@@ -446,13 +499,8 @@ fn complete(
     let mut kept = complete_rows(&frame.columns, input_rows, reading.missing)?;
     enough_rows(&frame.columns, input_rows, kept.len())?;
     let n_dropped = input_rows - kept.len();
-    if n_dropped * 50 > input_rows
-        && let Some((gaps, column)) = most_incomplete(&frame.columns, input_rows)
-    {
-        let name = quote(&column.name);
-        frame
-            .notes
-            .push(format!("column {name} has no value in {gaps} of {input_rows} rows").into());
+    if n_dropped * 50 > input_rows {
+        frame.notes.extend(gaps_note(&frame.columns, input_rows));
     }
     frame.notes.extend(frame.columns.iter().filter_map(sentinel));
     if let Some(sample) = sampled_rows(&kept, reading) {
@@ -557,12 +605,16 @@ impl Unusable {
                     return Message::from(problem).text(ADVICE);
                 }
                 let example = labels.first().map_or(String::new(), |label| quote(label));
-                Message::from(format!(
-                    "column {name} has {count} different texts in {rows} rows, such as {example}, \
+                let is_number = |label: &String| label.parse::<f64>().is_ok();
+                let problem = Message::from(format!(
+                    "column {name} has {count} different values in {rows} rows, such as {example}, \
                      too many for categories; "
                 ))
-                .leave_out(&column.name)
-                .text(", or write numbers, or dates like 2024-01-31")
+                .leave_out(&column.name);
+                match labels.iter().all(is_number) {
+                    true => problem.text(", or take it out of ").parameter(Parameter::Discrete),
+                    false => problem.text(", or write numbers, or dates like 2024-01-31"),
+                }
             }
             (Unusable::Empty, _) => {
                 Message::from(format!("column {name} has no values; ")).leave_out(&column.name)
@@ -700,7 +752,7 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
         return Ok(());
     }
     let counted = |count: usize| if count == 1 { "1 row".into() } else { format!("{count} rows") };
-    Err(match most_incomplete(columns, rows) {
+    Err(match incomplete(columns, rows).first() {
         None => format!("it has {}; at least {MIN_ROWS} are needed", counted(count)).into(),
         Some((gaps, column)) => format!(
             "{count} of {} are complete, and at least {MIN_ROWS} are needed; column {} lacks \
@@ -712,16 +764,34 @@ fn enough_rows(columns: &[Column], rows: usize, count: usize) -> Checked<()> {
     })
 }
 
-/// Returns the column with the most missing values, and their number, if there are any.
-fn most_incomplete(columns: &[Column], rows: usize) -> Option<(usize, &Column)> {
+/// Returns the columns with missing values and the numbers of these, largest first.
+fn incomplete(columns: &[Column], rows: usize) -> Vec<(usize, &Column)> {
     let gaps = |column: &Column| (0..rows).filter(|row| column.is_missing(*row)).count();
-    let counted = columns.iter().map(|column| (gaps(column), column));
-    counted.max_by_key(|(gaps, _)| *gaps).filter(|(gaps, _)| *gaps > 0)
+    let mut counted: Vec<_> = columns.iter().map(|column| (gaps(column), column)).collect();
+    counted.retain(|(gaps, _)| *gaps > 0);
+    counted.sort_by_key(|(gaps, _)| std::cmp::Reverse(*gaps));
+    counted
+}
+
+/// Returns a note on the columns with the most missing values.
+fn gaps_note(columns: &[Column], rows: usize) -> Option<Message> {
+    const MAX_LISTED: usize = 3;
+    let incomplete = incomplete(columns, rows);
+    let ((gaps, first), others) = incomplete.split_first()?;
+    let mut text = format!("column {} has no value in {gaps} of {rows} rows", quote(&first.name));
+    for (gaps, column) in others.iter().take(MAX_LISTED - 1) {
+        text += &format!(", column {} in {gaps}", quote(&column.name));
+    }
+    if incomplete.len() > MAX_LISTED {
+        text += &format!(", and {} other columns in fewer", incomplete.len() - MAX_LISTED);
+    }
+    Some(text.into())
 }
 
 /// Keeps the given rows and the categories that occur in them.
 fn keep_rows(column: &mut Column, kept: &[usize]) {
     if kept.len() == column.len() {
+        column.drop_unused_levels();
         return;
     }
     match &mut column.values {
@@ -873,7 +943,7 @@ mod tests {
     fn useless_columns_and_tables_are_refused() {
         for (x, y, expected) in [
             ("k", "a", "column 'k' has the same value in every row used; leave it out"),
-            ("id", "a", "column 'id' has 299 different texts in 299 rows"),
+            ("id", "a", "column 'id' has 299 different values in 299 rows"),
             ("q", "a", "x = q: there is no column 'q'"),
             ("a,b", "b", "column 'b' is in x too"),
         ] {
@@ -1030,14 +1100,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (x, y) = (folder.path().join("x.csv"), folder.path().join("y.csv"));
         let lines = |step: usize| -> String {
-            let ids = (0..40).map(|k| k * step % 41);
+            let ids = (0..40).map(|k| k * step % 40);
             "id,v\n".to_string() + &ids.map(|id| format!("{id},{}\n", id % 5)).collect::<String>()
         };
         std::fs::write(&x, lines(1)).unwrap();
         std::fs::write(&y, lines(7)).unwrap();
         let error = load_two_files(&x, &y, None, None, &Reading::default()).unwrap_err();
-        assert!(error.to_string().contains("column 'id' has other rows than in"), "{error}");
+        assert!(error.to_string().contains("column 'id' identifies the rows, and in"), "{error}");
         assert!(load_two_files(&x, &x, None, None, &Reading::default()).is_ok());
+
+        // Also if the column is not chosen, and not called an identifier.
+        let lines = |step: usize| lines(step).replace("id,v", "who,v");
+        std::fs::write(&x, lines(1)).unwrap();
+        std::fs::write(&y, lines(7)).unwrap();
+        let error = load_two_files(&x, &y, Some("v"), Some("v"), &Reading::default()).unwrap_err();
+        assert!(error.to_string().contains("column 'who' identifies the rows"), "{error}");
     }
 
     #[test]

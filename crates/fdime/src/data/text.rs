@@ -1,12 +1,12 @@
 //! The meaning of cells that are text: missing values, numbers, dates.
 
+use super::dates::{Dates, dates};
 use super::frame::{Column, Values};
 use super::integers::is_rounded;
 use super::reading::TextFormat;
 use super::source::Checked;
 use crate::error::quote;
 use crate::message::{Message, Parameter};
-use jiff::{Timestamp, civil};
 
 /// Returns whether a cell stands for a missing value by the customs of R, pandas, SQL and Excel.
 pub(super) fn means_missing(cell: &[u8]) -> bool {
@@ -78,7 +78,29 @@ pub(super) fn interpret(
             .text(" or ")
             .setting(Parameter::Decimal, ","));
         }
-        Amounts::None => parse_times(labels),
+        Amounts::None => match dates(labels) {
+            Dates::Times(times, example) => {
+                notes.extend(example.map(|(label, date)| {
+                    let label = quote(label);
+                    Message::from(format!("column {name}: {label} was read as the date {date}"))
+                }));
+                Some(times)
+            }
+            Dates::Ambiguous(label, dates) => {
+                notes.push(
+                    format!(
+                        "column {name} has values such as {}, which can be the date {} or {}, so they \
+                         are treated as text; write dates like 2024-01-31",
+                        quote(label),
+                        dates[0],
+                        dates[1]
+                    )
+                    .into(),
+                );
+                None
+            }
+            Dates::None => None,
+        },
     };
     if let Some(numbers) = numbers {
         let value = |code: &u32| numbers.get(*code as usize).copied().unwrap_or(f64::NAN);
@@ -213,31 +235,6 @@ fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
     (!is_rounded(&whole, number)).then_some((number, unit))
 }
 
-/// Returns dates as days, and dates with a time as seconds, since 1970; `None` if any text is neither.
-pub fn parse_times(labels: &[String]) -> Option<Vec<f64>> {
-    let is_dated = |label: &&String| label.get(4..5) == Some("-") && label.len() >= 8;
-    if labels.is_empty() || !labels.iter().all(|label| is_dated(&label)) {
-        return None;
-    }
-    let epoch = civil::date(1970, 1, 1);
-    let day = |label: &String| {
-        let date: civil::Date = label.parse().ok()?;
-        Some(f64::from(epoch.until(date).ok()?.get_days()))
-    };
-    if labels.iter().all(|label| label.len() <= 10) {
-        return labels.iter().map(day).collect();
-    }
-    let second = |label: &String| {
-        if let Ok(instant) = label.parse::<Timestamp>() {
-            return Some(instant.as_duration().as_secs_f64());
-        }
-        let local: civil::DateTime = label.parse().ok()?;
-        let since = local.duration_since(civil::DateTime::from(epoch));
-        Some(since.as_secs_f64())
-    };
-    labels.iter().map(second).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,9 +309,12 @@ mod tests {
     fn dates_are_times() {
         let (values, note) = read(&["1970-01-02", "2000-03-01"]).unwrap();
         assert_eq!((values, note.as_str()), (Values::Continuous(vec![1.0, 11_017.0]), ""));
-        let (values, _) = read(&["1970-01-01 00:01:00", "1970-01-01T00:00:01.5Z"]).unwrap();
-        assert_eq!(values, Values::Continuous(vec![60.0, 1.5]));
-        assert!(matches!(read(&["2000-02-31", "2000-03-01"]), Ok((Values::Discrete { .. }, _))));
+        let (values, note) = read(&["01/02/1970", "01/31/1970"]).unwrap();
+        assert_eq!(values, Values::Continuous(vec![1.0, 30.0]));
+        assert_eq!(note, "column 'c': '01/02/1970' was read as the date 1970-01-02");
+        let (values, note) = read(&["01/02/1970", "03/04/1970"]).unwrap();
+        assert!(matches!(values, Values::Discrete { .. }));
+        assert!(note.contains("the date 1970-01-02 or 1970-02-01, so they are treated"), "{note}");
     }
 
     #[test]

@@ -175,7 +175,7 @@ pub(super) fn chained(
         direct_nats: Nats(direct.mi().max(0.0)),
     };
     let signs: Vec<f64> = terms.iter().map(crate::chain::Term::sign).collect();
-    let mut sum = sum(&signs, &fits);
+    let mut sum = sum(&signs, &fits, plan.portfolio.unseen_share(table.rows));
     // What the chain finds and the direct estimate misses tells how much critics miss here.
     sum.gap += 0.5 * (sum.mi() - direct.mi()).max(0.0);
     sum.chain = Some(chain);

@@ -4,10 +4,13 @@
 //!
 //! I(X; Y | Z) = I(X - m(Z); Y - g(Z) | Z),
 //!
-//! because given z, subtracting m(z) is one-to-one; so is dividing by s(z) > 0. So x and y are replaced by what is left of them
-//! after regressions on z ([`predict_with_spread`]): their residuals, divided by the spread of these. Then I(X; Z) is close to 0, and the estimate is not the
-//! difference of two large numbers.
+//! because given z, subtracting m(z) is one-to-one; so is dividing by s(z) > 0. So x and y are replaced by
+//! what is left of them after regressions on z ([`predict_with_spread`]): their residuals, divided by the
+//! spread of these. Then I(X; Z) is close to 0, and the estimate is not the difference of two large
+//! numbers. If all columns are discrete, rows are counted instead.
 
+use super::contingency::Contingencies;
+use super::counts::{countable_given, estimate_from_counts};
 use super::crossfit::{FoldTables, PartOfY, Table, crossfit};
 use super::feature_test::shift_test;
 use super::folds::{Fold, RowOrder, folds_of_recordings};
@@ -39,7 +42,7 @@ const MIN_EXPLAINED: f64 = 0.02;
 
 /// The maximum number of values of a column from which its prediction is not subtracted. A residual of
 /// a column of 0 and 1 would reveal the prediction, and so z, and both terms would be large.
-const MAX_UNADJUSTED_VALUES: usize = 20;
+pub(super) const MAX_UNADJUSTED_VALUES: usize = 20;
 
 /// The maximum number of rows of the Gaussian cross-check.
 const MAX_BASELINE_ROWS: usize = 50_000;
@@ -106,6 +109,9 @@ pub(super) fn estimate_given_recordings(
     plan.check(table.rows)?;
     check_numbers(x, y, &plan.method)?;
 
+    if let Some(counts) = countable_given(table, given, plan) {
+        return estimate_from_strata(counts, table, given, plan, progress);
+    }
     let tick = || check(progress);
     let serial = SerialDependence::of(x, y, tick)?;
     let data = FoldTables::same(table, plan.folds);
@@ -120,7 +126,8 @@ pub(super) fn estimate_given_recordings(
         false => terms.test(table, plan, progress)?,
     };
     let neighbourhoods = terms.test_neighbourhoods(plan, progress)?;
-    let fitted = sum(&[1.0, -1.0], &terms.fits);
+    let unseen = plan.portfolio.unseen_share(table.rows);
+    let fitted = sum(&[1.0, -1.0], &terms.fits, unseen);
     let explained = |side: usize| mean(adjusted.iter().map(|fold| fold.explained[side]));
     let figures = GivenFigures {
         columns: given.iter().map(|column| column.name.clone()).collect(),
@@ -147,6 +154,27 @@ pub(super) fn estimate_given_recordings(
     };
     let residuals = Some(Residuals::held_out(table, &adjusted, plan.order));
     Ok(Estimate { residuals, ..findings.conclude(progress)? })
+}
+
+/// Estimates from the counts of x and y in each level of what is held fixed, in which the test permutes
+/// rows.
+fn estimate_from_strata(
+    [conditional, unconditional]: [Contingencies; 2],
+    table: Table,
+    given: &[Column],
+    plan: &EstimatePlan,
+    progress: &dyn Progress,
+) -> Result<Estimate> {
+    let estimate = |counts| estimate_from_counts(counts, table, plan, progress);
+    let figures = GivenFigures {
+        columns: given.iter().map(|column| column.name.clone()).collect(),
+        unconditional_nats: estimate(&unconditional)?.mi,
+        explained_x: None,
+        explained_y: None,
+        remaining_nats: 0.0,
+        neighbourhood_p_value: 1.0,
+    };
+    Ok(Estimate { given: Some(figures), ..estimate(&conditional)? })
 }
 
 /// Refuses methods and chains that have no conditional estimate.

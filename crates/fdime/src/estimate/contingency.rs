@@ -20,7 +20,7 @@ const END_QUANTILE: f64 = 2.241_402_728;
 const MIN_SLOPE: f64 = 0.1;
 
 /// The table of the numbers of rows with each level of x and of y.
-pub(super) struct Contingency {
+struct Contingency {
     x: Levels,
     y: Levels,
     /// The rows ordered by their level of x.
@@ -30,7 +30,7 @@ pub(super) struct Contingency {
 }
 
 impl Contingency {
-    pub(super) fn new(x: Levels, y: Levels) -> Self {
+    fn new(x: Levels, y: Levels) -> Self {
         let mut by_x: Vec<u32> = (0..x.codes.len() as u32).collect();
         by_x.sort_by_key(|&row| x.codes[row as usize]);
         let mut table = Contingency { cell_sizes: vec![0; by_x.len()], x, y, by_x };
@@ -49,13 +49,11 @@ impl Contingency {
     }
 
     /// Returns whether there are enough rows to expect several in each cell.
-    pub(super) fn is_dense(&self) -> bool {
+    fn is_dense(&self) -> bool {
         self.cells() * MIN_ROWS_PER_LEVEL <= self.by_x.len()
     }
 
-    /// Returns the share of rows that are alone in their cell. By Good and Turing, about as large a
-    /// share of further rows would fall into cells that are empty now.
-    pub(super) fn share_alone(&self) -> f64 {
+    fn share_alone(&self) -> f64 {
         self.cell_sizes.iter().filter(|size| **size == 1).count() as f64 / self.rows()
     }
 
@@ -74,7 +72,7 @@ impl Contingency {
     }
 
     /// Returns ln n_xy n / (n_x n_y) of every row.
-    pub(super) fn pointwise(&self) -> Vec<f64> {
+    fn pointwise(&self) -> Vec<f64> {
         let rows = self.cell_sizes.iter().enumerate();
         rows.map(|(row, &size)| (f64::from(size) / self.rows() / self.product(row)).ln()).collect()
     }
@@ -99,35 +97,33 @@ impl Contingency {
     }
 
     /// Returns the plug-in value of the observed table.
-    pub(super) fn observed(&self) -> f64 {
+    fn observed(&self) -> f64 {
         self.plug_in_of(&self.y.codes)
     }
 
-    /// Returns the plug-in values of `m` tables with the same margins and independent x and y: of
-    /// random permutations of y or, for a series, of at most `m` different circular shifts by more
-    /// than the gap. Fails if `progress` ends the estimate.
-    pub(super) fn null(
+    /// Returns the plug-in value of a table with the same margins and independent x and y: for a random
+    /// permutation of `y`, which holds the levels of y and is shuffled, unless a random table is drawn
+    /// faster.
+    fn independent(&self, y: &mut [u32], rng: &mut Rng) -> f64 {
+        if self.is_dense() {
+            return self.random_table(rng);
+        }
+        y.shuffle(rng);
+        self.plug_in_of(y)
+    }
+
+    /// Returns the plug-in values for at most `m` different circular shifts of y by more than `gap`.
+    /// Fails if `progress` ends the estimate.
+    fn shifted(
         &self,
-        order: RowOrder,
+        gap: usize,
         m: usize,
-        seed: u64,
+        rng: &mut Rng,
         progress: &dyn Progress,
     ) -> Result<Vec<f64>> {
-        let mut rng = stream(seed, Purpose::Null, 0, 0);
         let mut y = self.y.codes.clone();
-        let RowOrder::Series { gap } = order else {
-            let permuted = |_| {
-                advance(progress, 1)?;
-                if self.is_dense() {
-                    return Ok(self.random_table(&mut rng));
-                }
-                y.shuffle(&mut rng);
-                Ok(self.plug_in_of(&y))
-            };
-            return (0..m).map(permuted).collect();
-        };
         let mut offsets: Vec<usize> = (gap + 1..y.len().saturating_sub(gap)).collect();
-        offsets.shuffle(&mut rng);
+        offsets.shuffle(rng);
         let shifted = |offset: usize| {
             advance(progress, 1)?;
             y.copy_from_slice(&self.y.codes);
@@ -156,43 +152,14 @@ impl Contingency {
         self.plug_in(sum)
     }
 
-    /// Returns how the plug-in value of this many rows is distributed, given the plug-in values of
-    /// independent tables with the same margins. `inflation` is the factor by which the correlation
-    /// of neighbouring rows increases the variance.
-    pub(super) fn sampling(&self, null: &[f64], inflation: f64) -> Sampling {
-        let count = null.len().max(1) as f64;
-        let chance = null.iter().sum::<f64>() / count;
-        let squares = null.iter().map(|value| (value - chance).powi(2)).sum::<f64>();
+    /// Returns what the distribution of the plug-in value follows from. The log ratios are those of a
+    /// table with half a row more in each cell, distributed as under independence: a cell is empty by
+    /// chance too, and would have a large |l|.
+    fn moments(&self) -> Moments {
+        let n = self.rows();
         let levels = |side: &Levels| side.counts.len() as f64;
         let (x, y) = (levels(&self.x), levels(&self.y));
         let occupied = self.cell_sizes.iter().map(|&size| 1.0 / f64::from(size)).sum::<f64>();
-        let limit = self.entropy_limit();
-        let bias = (occupied - x - y + 1.0) / (2.0 * self.rows());
-        Sampling {
-            chance,
-            slope: if limit > 0.0 { 1.0 + (bias - chance) / limit } else { 1.0 },
-            null_variance: squares / (count - 1.0).max(1.0),
-            variance_per_nat: inflation * self.variance_per_nat(),
-            limit,
-            largest: x.min(y).ln(),
-        }
-    }
-
-    /// Returns the smaller entropy of x and y, corrected for its bias of about (1 - levels) / 2n
-    /// (Miller and Madow), and at most that of equally frequent levels.
-    fn entropy_limit(&self) -> f64 {
-        let corrected = |side: &Levels| {
-            let levels = side.counts.len() as f64;
-            (side.entropy() + (levels - 1.0) / (2.0 * self.rows())).min(levels.ln())
-        };
-        corrected(&self.x).min(corrected(&self.y))
-    }
-
-    /// Returns var(l) / (n I), the variance of the plug-in value for each nat. Both are those of a
-    /// table with half a row more in each cell, distributed as under independence: a cell is empty
-    /// by chance too, and would have a large |l|.
-    fn variance_per_nat(&self) -> f64 {
-        let n = self.rows();
         let added = 0.5 * self.cells() as f64;
         let weight = added / (n + added);
         let (mut mean, mut squares, mut empty) = (0.0, 0.0, 1.0);
@@ -208,8 +175,148 @@ impl Contingency {
             empty -= product / size;
         }
         add(weight * empty.max(0.0), weight.ln());
-        // For weak dependence the variance is twice the mean.
-        if mean > 0.0 { (squares - mean * mean) / mean / n } else { 2.0 / n }
+        Moments {
+            bias: (occupied - x - y + 1.0) / (2.0 * n),
+            limit: self.x.corrected_entropy().min(self.y.corrected_entropy()),
+            largest: x.min(y).ln(),
+            mean,
+            squares,
+        }
+    }
+}
+
+/// Properties of a table, or their means over tables.
+#[derive(Default)]
+struct Moments {
+    /// The bias of the plug-in value where one side determines the other.
+    bias: f64,
+    /// The smaller entropy of x and y.
+    limit: f64,
+    /// The largest entropy that sides with so many levels can have.
+    largest: f64,
+    /// The mean of the log ratios and of their squares.
+    mean: f64,
+    squares: f64,
+}
+
+/// Tables of x and y, one for each level of what is held fixed; a single one if nothing is.
+pub(super) struct Contingencies {
+    /// The rows of each table.
+    tables: Vec<(Vec<u32>, Contingency)>,
+    rows: usize,
+}
+
+impl Contingencies {
+    /// Counts without anything held fixed.
+    pub(super) fn new(x: Levels, y: Levels) -> Self {
+        let rows = x.codes.len();
+        Contingencies { tables: vec![((0..rows as u32).collect(), Contingency::new(x, y))], rows }
+    }
+
+    /// Counts the rows of every level of z.
+    pub(super) fn given(x: &Levels, y: &Levels, z: &Levels) -> Self {
+        let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); z.counts.len()];
+        for (row, &level) in (0u32..).zip(&z.codes) {
+            rows_of[level as usize].push(row);
+        }
+        let table = |rows: Vec<u32>| {
+            let table = Contingency::new(x.at(&rows), y.at(&rows));
+            (rows, table)
+        };
+        Contingencies { tables: rows_of.into_iter().map(table).collect(), rows: z.codes.len() }
+    }
+
+    /// Returns the sum of a property of the tables, weighted by their shares of the rows.
+    fn weighted(&self, property: impl Fn(&Contingency) -> f64) -> f64 {
+        let share = |rows: &Vec<u32>| rows.len() as f64 / self.rows as f64;
+        self.tables.iter().map(|(rows, table)| share(rows) * property(table)).sum()
+    }
+
+    /// Returns whether there are enough rows to expect several in each cell.
+    pub(super) fn is_dense(&self) -> bool {
+        let cells: usize = self.tables.iter().map(|(_, table)| table.cells()).sum();
+        cells * MIN_ROWS_PER_LEVEL <= self.rows
+    }
+
+    /// Returns the share of rows that are alone in their cell. By Good and Turing, about as large a
+    /// share of further rows would fall into cells that are empty now.
+    pub(super) fn share_alone(&self) -> f64 {
+        self.weighted(Contingency::share_alone)
+    }
+
+    /// Returns ln n_xy n / (n_x n_y) of every row, within its table.
+    pub(super) fn pointwise(&self) -> Vec<f64> {
+        let mut pointwise = vec![0.0; self.rows];
+        for (rows, table) in &self.tables {
+            for (&row, ratio) in rows.iter().zip(table.pointwise()) {
+                pointwise[row as usize] = ratio;
+            }
+        }
+        pointwise
+    }
+
+    /// Returns the plug-in value.
+    pub(super) fn observed(&self) -> f64 {
+        self.weighted(Contingency::observed)
+    }
+
+    /// Returns the plug-in values of `m` sets of tables with the same margins and independent x and y:
+    /// of random permutations of y within the tables or, for a series, of at most `m` different
+    /// circular shifts by more than the gap. Fails if `progress` ends the estimate.
+    pub(super) fn null(
+        &self,
+        order: RowOrder,
+        m: usize,
+        seed: u64,
+        progress: &dyn Progress,
+    ) -> Result<Vec<f64>> {
+        let mut rng = stream(seed, Purpose::Null, 0, 0);
+        if let (RowOrder::Series { gap }, [(_, table)]) = (order, &self.tables[..]) {
+            return table.shifted(gap, m, &mut rng, progress);
+        }
+        let mut ys: Vec<Vec<u32>> =
+            self.tables.iter().map(|(_, table)| table.y.codes.clone()).collect();
+        let independent = |_| {
+            advance(progress, 1)?;
+            let tables = self.tables.iter().zip(&mut ys);
+            let values = tables.map(|((rows, table), y)| {
+                rows.len() as f64 / self.rows as f64 * table.independent(y, &mut rng)
+            });
+            Ok(values.sum())
+        };
+        (0..m).map(independent).collect()
+    }
+
+    /// Returns how the plug-in value of this many rows is distributed, given the plug-in values of
+    /// independent tables with the same margins. `inflation` is the factor by which the correlation
+    /// of neighbouring rows increases the variance.
+    pub(super) fn sampling(&self, null: &[f64], inflation: f64) -> Sampling {
+        let count = null.len().max(1) as f64;
+        let chance = null.iter().sum::<f64>() / count;
+        let spread = null.iter().map(|value| (value - chance).powi(2)).sum::<f64>();
+        let moments: Vec<(f64, Moments)> = self
+            .tables
+            .iter()
+            .map(|(rows, table)| (rows.len() as f64 / self.rows as f64, table.moments()))
+            .collect();
+        let mean = |property: fn(&Moments) -> f64| -> f64 {
+            moments.iter().map(|(share, moments)| share * property(moments)).sum()
+        };
+        let (limit, mean_ratio) = (mean(|m| m.limit), mean(|m| m.mean));
+        // For weak dependence the variance of log ratios is twice their mean.
+        let per_nat = match mean_ratio > 0.0 {
+            true => (mean(|m| m.squares) - mean_ratio.powi(2)) / mean_ratio,
+            false => 2.0,
+        };
+        let bias = mean(|m| m.bias);
+        Sampling {
+            chance,
+            slope: if limit > 0.0 { 1.0 + (bias - chance) / limit } else { 1.0 },
+            null_variance: spread / (count - 1.0).max(1.0),
+            variance_per_nat: inflation * per_nat / self.rows as f64,
+            limit,
+            largest: mean(|m| m.largest),
+        }
     }
 }
 
@@ -377,8 +484,7 @@ mod tests {
             table.plug_in_of(&y)
         });
         let permuted = permuted.sum::<f64>() / 2000.0;
-        let drawn = table.null(RowOrder::Exchangeable, 2000, 3, &NoProgress).unwrap();
-        let drawn = drawn.iter().sum::<f64>() / 2000.0;
+        let drawn = (0..2000).map(|_| table.random_table(&mut rng)).sum::<f64>() / 2000.0;
         for mean in [permuted, drawn] {
             assert!((2.0 * table.rows() * mean - 4.0).abs() < 0.38, "{permuted} {drawn}");
         }
@@ -404,7 +510,7 @@ mod tests {
             let x: Vec<u32> = (0..200).map(|_| rng.random_range(0..10)).collect();
             let other = |&x: &u32| if rng.random_bool(equal) { x } else { rng.random_range(0..10) };
             let y = x.iter().map(other).collect();
-            let table = Contingency::new(levels(x), levels(y));
+            let table = Contingencies::new(levels(x), levels(y));
             let null = table.null(RowOrder::Exchangeable, 19, seed, &NoProgress).unwrap();
             let estimate = table.sampling(&null, 1.0).estimate(table.observed());
             sums = (sums.0 + table.observed() - truth, sums.1 + estimate - truth);

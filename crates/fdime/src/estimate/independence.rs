@@ -37,6 +37,9 @@ const TIE_WEIGHT: f64 = 1e-4;
 const MIN_ROTATED_BLOCKS: usize = 8;
 const MIN_ROTATED_ROWS: usize = 32;
 
+/// The difference below which two mean log ratios are equal, relative to 1 nat or more.
+const ROUNDING: f64 = 1e-11;
+
 /// The number of permutations after which a test ends early, if at least [`MANY_AS_LARGE`] of their
 /// statistics are as large as the observed one. More permutations would only make a p-value above 1%
 /// more precise. The p-value stays valid: to be at most t, it must be so either in a test that always
@@ -341,9 +344,11 @@ impl IndependenceTest {
             folds.iter().map(|fold| fold.sums(&mut None)).fold(Sums::default(), Sums::plus);
         let observed = mean(observed);
         let width = null_width(folds.len(), freedom);
+        // Equal sums in another order differ by rounding.
+        let least = observed.statistic() - ROUNDING * (1.0 + observed.statistic().abs());
         let as_large = |permuted: &[Sums]| {
             let null = widen(permuted.iter().copied().map(Sums::statistic).collect(), width);
-            null.into_iter().filter(|value| *value >= observed.statistic()).count()
+            null.into_iter().filter(|value| *value >= least).count()
         };
         let mut rng = stream(seed, Purpose::Null, 1, 0);
         let pairings = Pairings::new(folds, &mut rng);
@@ -410,6 +415,30 @@ mod tests {
             assert!(test.p_value <= 0.03, "{}", test.p_value);
             assert!(test.observed > 1.5 && test.null.len() == 99);
         }
+    }
+
+    /// If every pairing has the same sum, up to rounding, the p-value is 1.
+    #[test]
+    fn sums_that_differ_by_rounding_are_equal() {
+        let mut null = many_blocks();
+        null.ratios = null.pairs.iter().map(|&(i, _)| 0.1 * i as f32).collect();
+        assert_eq!(run_test(&[null], 0).p_value, 1.0);
+    }
+
+    /// Two tests share the level, and the second is not made if it cannot matter.
+    #[test]
+    fn a_p_value_is_divided_by_the_share_of_its_test() {
+        let test = |p_value| IndependenceTest { p_value, observed: 0.0, null: Vec::new() };
+        let combined = |first, share, second| {
+            test(first)
+                .or(share, |limit| Ok((second < limit).then(|| test(second))))
+                .unwrap()
+                .p_value
+        };
+        assert_eq!(combined(0.03, 0.5, 0.04), 0.06);
+        assert_eq!(combined(0.5, 0.1, 0.002), 0.02);
+        assert_eq!(combined(0.9, 0.25, 0.5), 1.0);
+        assert!((combined(0.03, 0.1, 0.01) - 0.03 / 0.9).abs() < 1e-12);
     }
 
     /// Under independence p is uniform: of 400 tests at 10%, 40 +- 24 reject, which is 4 standard

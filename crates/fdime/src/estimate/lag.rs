@@ -126,11 +126,12 @@ impl LagSeries<'_> {
             let time = if step == 0 { "t".to_string() } else { format!("t{step:+}") };
             let column = |given: &Column| Column {
                 name: format!("{}({time})", given.name),
-                ..given.at(rows)
+                ..self.timeline.centred(given).at(rows)
             };
             self.given.iter().map(column).collect::<Vec<Column>>()
         };
-        let mut columns = vec![self.x.at(x_rows), self.y.at(y_rows)];
+        let centred = |column, rows| self.timeline.centred(column).at(rows);
+        let mut columns = vec![centred(self.x, x_rows), centred(self.y, y_rows)];
         // A column that is constant in these rows explains nothing.
         columns.extend(at(0, x_rows).into_iter().filter(|column| !column.is_constant()));
         if lag != 0 {

@@ -34,6 +34,7 @@ mod power;
 mod progress;
 mod recipe;
 mod regression;
+mod repeats;
 mod report;
 mod result;
 mod saved;
@@ -99,7 +100,7 @@ use crate::random::{Purpose, stream};
 use counts::{countable, estimate_from_counts};
 use crossfit::{CrossFit, FoldTables, Table, crossfit, mean_and_variance};
 use feature_test::{permutation_test, shift_test};
-use levels::takes_few_values;
+use levels::{Levels, takes_few_values};
 use normalised::mean;
 use progress::check;
 use rand::RngExt;
@@ -245,14 +246,15 @@ impl Findings<'_> {
         let lower_bound = fit.lower_bound;
         let standard_error = standard_error(&fit.pointwise, &fit.folds, plan.order)
             .max(fit.lower_bound_variance.sqrt());
+        let entropy = entropy_bound(x, y);
         let uncertainty = Uncertainty {
             lower_bound,
             standard_error,
             spread,
             gap,
-            unseen_share: unseen_share(rows),
+            unseen_share: plan.portfolio.unseen_share(informative_rows(table)),
             undetectable: undetectable(table, serial.rows_for(plan.order), &plan.method),
-            upper_limit: entropy_bound(x, y).map_or(f64::INFINITY, |(_, bound)| bound),
+            upper_limit: entropy.as_ref().map_or(f64::INFINITY, |bound| bound.largest),
         };
         let evidence = Evidence {
             x,
@@ -264,6 +266,7 @@ impl Findings<'_> {
             chain: chain.as_ref(),
             standard_error,
             lower_bound: Some(lower_bound),
+            p_value: Some(independence.p_value),
             folds: &fit.folds,
             baselines: &baselines,
             spread,
@@ -272,7 +275,7 @@ impl Findings<'_> {
         };
         let verdict = Verdict::new(&evidence, || check(progress))?;
         Ok(Estimate {
-            mi: Nats(unclipped.clamp(0.0, uncertainty.upper_limit)),
+            mi: Nats(unclipped.clamp(0.0, entropy.map_or(f64::INFINITY, |bound| bound.entropy))),
             unclipped: Nats(unclipped),
             interval: uncertainty.interval(unclipped),
             independence: Some(independence),
@@ -338,14 +341,14 @@ struct Uncertainty {
     unseen_share: f64,
     /// The amount of information that cannot be distinguished from chance.
     undetectable: f64,
-    /// The smaller entropy of x and y if they are discrete, otherwise infinite.
+    /// The upper end of the smaller entropy of x and y if they are discrete, otherwise infinite.
     upper_limit: f64,
 }
 
-/// Returns the share of the information that good critics may miss without a warning: some, however
-/// many rows there are, and more if rows are few.
-fn unseen_share(rows: usize) -> f64 {
-    0.04 + 1.8 / (rows as f64).sqrt()
+/// Returns the number of rows that tell something: where almost all rows have the same level, few do.
+fn informative_rows(table: Table) -> usize {
+    let sides = [table.x, table.y].into_iter().filter_map(Levels::of);
+    sides.map(|levels| levels.effective_rows()).min().unwrap_or(table.rows).max(1)
 }
 
 impl Uncertainty {
@@ -558,7 +561,7 @@ fn nearest_neighbours(
         standard_error,
         spread: 0.0,
         gap: 0.0,
-        unseen_share: unseen_share(table.rows),
+        unseen_share: plan.portfolio.unseen_share(table.rows),
         undetectable,
         upper_limit: f64::INFINITY,
     };
@@ -578,6 +581,7 @@ fn nearest_neighbours(
         chain: None,
         standard_error,
         lower_bound: None,
+        p_value: None,
         folds: &[],
         baselines: &baselines,
         spread: 0.0,

@@ -80,7 +80,7 @@ impl CriticRecipe {
             learning_rate: 8e-3,
             initial_scale: 1.0,
             batch: 512,
-            steps: 600,
+            steps: USUAL_STEPS,
         }
     }
 
@@ -189,6 +189,9 @@ impl CriticRecipe {
     }
 }
 
+/// The usual number of steps of a training.
+const USUAL_STEPS: usize = 600;
+
 /// The number of training rows that the lengths of recipes are meant for.
 const USUAL_ROWS: f64 = 7_000.0;
 
@@ -216,6 +219,15 @@ impl Portfolio {
     /// Returns a portfolio of one recipe.
     pub fn single(recipe: CriticRecipe) -> Self {
         Portfolio { recipes: vec![recipe], race_folds: 0, finalists: 1 }
+    }
+
+    /// Returns the share of the information that critics may miss without a warning: some, however many
+    /// rows there are, more if rows are few, and more if trainings are short.
+    pub(super) fn unseen_share(&self, rows: usize) -> f64 {
+        let steps = self.recipes.iter().map(|recipe| recipe.steps).max().unwrap_or(0);
+        // Without steps nothing is trained, so nothing is cut short.
+        let steps = if steps == 0 { USUAL_STEPS } else { steps.min(USUAL_STEPS) };
+        0.04 * USUAL_STEPS as f64 / steps as f64 + 1.8 / (rows as f64).sqrt()
     }
 
     /// Returns the number of recipes that run on all of `folds` folds of this many training rows.
@@ -257,13 +269,18 @@ impl Portfolio {
         let separable_no_reference = without_reference(&separable).named("separable-no-reference");
         match effort {
             Effort::Quick => {
-                let quick = |recipe: &CriticRecipe| CriticRecipe {
-                    hidden: vec![96, 96],
+                let quick = |recipe: &CriticRecipe, hidden: &[usize]| CriticRecipe {
+                    hidden: hidden.to_vec(),
                     batch: 256,
-                    steps: 300,
+                    steps: USUAL_STEPS / 2,
                     ..recipe.clone()
                 };
-                let recipes = vec![quick(&large_steps), quick(&waves)];
+                // Without a reference there is more to learn.
+                let recipes = vec![
+                    quick(&large_steps, &[96, 96]),
+                    quick(&waves, &[96, 96]),
+                    quick(&no_reference, &[96, 96, 96]),
+                ];
                 Portfolio { recipes, race_folds: 1, finalists: 1 }
             }
             Effort::Default => {

@@ -1,15 +1,16 @@
 //! Signed sums of estimates on the same folds: the terms of a chain, or those of a conditional
 //! mutual information.
 
+use super::Fitted;
 use super::crossfit::CrossFit;
 use super::progress::Progress;
 use super::result::FoldFigures;
-use super::{Fitted, unseen_share};
 use std::ops::ControlFlow;
 
-/// Returns the signed sum of the terms' estimates, with their uncertainties combined. The race is
-/// that of the first term; there are no models and no pairs for a test.
-pub(super) fn sum(signs: &[f64], fits: &[Fitted]) -> Fitted {
+/// Returns the signed sum of the terms' estimates, with their uncertainties combined. Critics may miss
+/// the share `unseen` of a term. The race is that of the first term; there are no models and no pairs
+/// for a test.
+pub(super) fn sum(signs: &[f64], fits: &[Fitted], unseen: f64) -> Fitted {
     let rows = fits[0].fit.pointwise.len();
     let mut pointwise = vec![0.0; rows];
     let (mut lower_bound, mut variance, mut gap, mut spread) = (0.0, 0.0, 0.0, 0.0);
@@ -21,7 +22,7 @@ pub(super) fn sum(signs: &[f64], fits: &[Fitted]) -> Fitted {
         // A subtracted term counts with what its critics may have missed; that is no strict bound.
         lower_bound += match *sign > 0.0 {
             true => fit.fit.lower_bound,
-            false => -(fit.mi() + fit.gap + unseen_share(rows) * fit.mi().max(0.0)),
+            false => -(fit.mi() + fit.gap + unseen * fit.mi().max(0.0)),
         };
         variance += fit.fit.lower_bound_variance;
         spread += fit.spread.powi(2);

@@ -1,9 +1,12 @@
 //! The places of rows in time: recordings, and steps of equal length within each.
 
+use super::conditional::MAX_UNADJUSTED_VALUES;
+use super::levels::different_numbers;
 use crate::data::{Column, Values};
 use crate::error::{Error, Result, quote};
 use crate::message::{Message, Parameter};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A difference of times is a number of steps if it differs from one by less than this share of a
@@ -94,6 +97,23 @@ impl Timeline {
     /// Returns the number of rows of the table.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Returns a column as it is compared: with the mean of each recording subtracted, if there are
+    /// several. Levels that differ between recordings would otherwise look like dependence. Numbers of
+    /// few values stay as they are, because less a mean they would tell the recording.
+    pub(super) fn centred<'a>(&self, column: &'a Column) -> Cow<'a, Column> {
+        let Values::Continuous(values) = &column.values else { return Cow::Borrowed(column) };
+        if self.recordings.len() < 2 || different_numbers(column).len() <= MAX_UNADJUSTED_VALUES {
+            return Cow::Borrowed(column);
+        }
+        let mut centred = values.clone();
+        for recording in &self.recordings {
+            let rows = || recording.steps.iter().flatten().filter(|row| !values[**row].is_nan());
+            let mean = rows().map(|row| values[*row]).sum::<f64>() / rows().count().max(1) as f64;
+            rows().for_each(|row| centred[*row] -= mean);
+        }
+        Cow::Owned(Column { name: column.name.clone(), values: Values::Continuous(centred) })
     }
 
     /// Returns the shortest recording; `None` if no row has a place.
@@ -218,6 +238,28 @@ mod tests {
         assert_eq!(steps(&found)[0], [Some(0), Some(2)]);
         assert_eq!(steps(&found)[1], [Some(1), Some(3), None, Some(4)]);
         assert_eq!(found.recordings[1].name.as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn levels_of_recordings_are_subtracted() {
+        let group = numbers("trial", (0..60).map(|row| f64::from(row % 2)).collect());
+        let value = |row: i32| f64::from(row) + if row % 2 == 0 { 100.0 } else { 0.0 };
+        let mut values: Vec<f64> = (0..60).map(value).collect();
+        values[4] = f64::NAN;
+        let found = Timeline::new(60, None, Some(&group)).unwrap();
+        let Values::Continuous(centred) = found.centred(&numbers("x", values)).into_owned().values
+        else {
+            panic!()
+        };
+        for parity in 0..2 {
+            let of_recording = centred.iter().skip(parity).step_by(2).filter(|v| !v.is_nan());
+            assert!(of_recording.sum::<f64>().abs() < 1e-9);
+        }
+        assert!(centred[4].is_nan() && centred[6] - centred[2] == 4.0);
+        let spikes = numbers("spikes", (0..60).map(|row| f64::from(row % 3)).collect());
+        assert!(matches!(found.centred(&spikes), Cow::Borrowed(_)));
+        let one = Timeline::new(60, None, None).unwrap();
+        assert!(matches!(one.centred(&group), Cow::Borrowed(_)));
     }
 
     #[test]

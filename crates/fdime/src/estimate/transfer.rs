@@ -185,6 +185,7 @@ fn choose_history(
     if count < MIN_CHOICE_ROWS {
         return Ok(1);
     }
+    let target = timeline.centred(target);
     let columns: Vec<Column> = rows.values().map(|rows| target.at(rows)).collect();
     let (next, past) = (&columns[..1], &columns[1..]);
     let all: Vec<u32> = (0..count as u32).collect();
@@ -247,9 +248,10 @@ impl TransferSeries<'_> {
             name: format!("{}(t-{lag})", column.name),
             ..column.at(&rows[&lag])
         };
-        let mut columns = vec![target.at(&rows[&0])];
-        columns.extend(lags.iter().map(|lag| at(source, *lag)));
-        columns.extend((1..=history).map(|lag| at(target, lag)));
+        let [source_values, target_values] = [source, target].map(|c| timeline.centred(c));
+        let mut columns = vec![target_values.at(&rows[&0])];
+        columns.extend(lags.iter().map(|lag| at(&source_values, *lag)));
+        columns.extend((1..=history).map(|lag| at(&target_values, lag)));
         let name = format!("{} -> {}", source.name, target.name);
         // The rows of a series are never drawn at random.
         let reading = Reading { sample_rows: None, ..*reading };
@@ -583,12 +585,35 @@ mod tests {
         let columns: Vec<&Column> = table.x.iter().chain(&table.y).chain(&table.given).collect();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["y", "x(t-1)", "x(t-3)", "y(t-1)", "y(t-2)"]);
-        let expected: Vec<f64> =
-            (3..50).chain(53..100).filter(|t| !(70..=72).contains(t)).map(f64::from).collect();
-        for (column, shift) in columns.iter().zip([1000.0, -1.0, -3.0, 999.0, 998.0]) {
-            let shifted = expected.iter().map(|t| t + shift).collect();
-            assert_eq!(column.values, Values::Continuous(shifted), "{}", column.name);
+        let expected: Vec<usize> =
+            (3..50).chain(53..100).filter(|t| !(70..=72).contains(t)).collect();
+        let centred = [&x, &y].map(|column| timeline.centred(column));
+        for (column, (side, lag)) in columns.iter().zip([(1, 0), (0, 1), (0, 3), (1, 1), (1, 2)]) {
+            let rows: Vec<usize> = expected.iter().map(|t| t - lag).collect();
+            assert_eq!(column.values, centred[side].at(&rows).values, "{}", column.name);
         }
+    }
+
+    /// Independent series whose level differs between recordings: of 20 tests at 5%, at most 4 reject
+    /// (alpha of .003, fixed seeds).
+    #[test]
+    fn levels_of_recordings_are_no_transfer() {
+        let rejects = |seed: u64| {
+            let mut columns =
+                process(Matrix2::new(0.5, 0.0, 0.0, 0.5), Matrix2::identity(), 600, seed);
+            for (side, column) in columns.iter_mut().enumerate() {
+                let Values::Continuous(values) = &mut column.values else { panic!() };
+                let level = |t: usize| 3.0 * ((t / 100 * 7 + side * 5) as f64).sin();
+                values.iter_mut().enumerate().for_each(|(t, value)| *value += level(t));
+            }
+            let group = numbers("trial", (0..600).map(|t| f64::from(t / 100)).collect());
+            let timeline = Timeline::new(600, None, Some(&group)).unwrap();
+            let [source, target] = &columns;
+            let series = TransferSeries { source, target, timeline: &timeline };
+            let found = transfer_entropy(&series, &copula(None), &CpuEngine::new(1), &NoProgress);
+            found.unwrap().independence.unwrap().p_value <= 0.05
+        };
+        assert!((0..20).filter(|seed| rejects(100 + seed)).count() <= 4);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use super::functional::{function_between, function_of};
 use super::levels::{Levels, different_numbers, has_ties};
 use super::method::Method;
 use super::plan::{Effort, EstimatePlan};
+use super::repeats::Repeats;
 use super::result::{Baselines, ChainFigures, FoldFigures, GivenFigures, MAX_LATE_GAIN, late_gain};
 use super::serial::SerialDependence;
 use crate::data::{Column, Values};
 use crate::message::{Message, Parameter, Wording, counted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The reliability of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,6 +93,8 @@ pub(super) struct Evidence<'a> {
     pub(super) standard_error: f64,
     /// The mean of normalised log ratios.
     pub(super) lower_bound: Option<f64>,
+    /// The p-value of the test of independence.
+    pub(super) p_value: Option<f64>,
     pub(super) folds: &'a [FoldFigures],
     pub(super) baselines: &'a Baselines,
     /// The standard deviation between recipes and seeds.
@@ -120,6 +122,15 @@ impl Evidence<'_> {
     fn columns(&self) -> impl Iterator<Item = &Column> {
         self.x.iter().chain(self.y)
     }
+
+    /// Returns what too few rows mean: an estimate that is too low or, if no dependence was found, that
+    /// there may be one all the same.
+    fn effect_of_few_rows(&self) -> &'static str {
+        match self.p_value {
+            Some(p_value) if p_value > 0.05 => "so a dependence could be missed",
+            _ => "so the true value is probably higher",
+        }
+    }
 }
 
 /// Estimates from fewer rows than this get a warning.
@@ -141,7 +152,7 @@ impl Verdict {
 
     /// Returns the verdict on an estimate. `tick` is called at intervals; its error ends the checks.
     pub(super) fn new<E>(evidence: &Evidence, tick: impl Fn() -> Result<(), E>) -> Result<Self, E> {
-        let checks: [fn(&Evidence) -> Option<Reason>; 18] = [
+        let checks: [fn(&Evidence) -> Option<Reason>; 19] = [
             near_limit,
             above_entropy,
             above_lower_bound,
@@ -155,6 +166,7 @@ impl Verdict {
             tied_values,
             ignored_categories,
             few_rows,
+            rare_levels,
             many_columns,
             dependent_blocks,
             negative,
@@ -195,7 +207,8 @@ pub(super) fn reason(
 
 /// Warnings that make the estimate doubtful, each with the warnings that are pointless beside it. If
 /// the information is infinite, no advice on its amount helps; if copies of rows raise the estimate,
-/// others must not say that it is too low, or ask for more rows.
+/// others must not say that it is too low, or ask for more rows, and copies that follow each other are
+/// no time series.
 const OVERRULES: [(&str, &[&str]); 2] = [
     (
         "deterministic",
@@ -208,11 +221,22 @@ const OVERRULES: [(&str, &[&str]); 2] = [
             "still-improving",
             "baseline-above",
             "few-rows",
+            "duplicated-rows",
         ],
     ),
     (
         "duplicated-rows",
-        &["near-ln-n", "training-above-held-out", "still-improving", "baseline-above", "few-rows"],
+        &[
+            "near-ln-n",
+            "lower-bound",
+            "serial-dependence",
+            "few-independent-rows",
+            "sorted-rows",
+            "training-above-held-out",
+            "still-improving",
+            "baseline-above",
+            "few-rows",
+        ],
     ),
 ];
 
@@ -320,17 +344,27 @@ fn near_limit(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-/// Returns the discrete side with the smaller entropy, which bounds the mutual information, and
-/// this entropy; `None` if neither side is discrete.
-pub(super) fn entropy_bound(x: &[Column], y: &[Column]) -> Option<(&'static str, f64)> {
-    [("x", x), ("y", y)]
-        .into_iter()
-        .filter_map(|(side, columns)| Some((side, Levels::of(columns)?.entropy())))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
+/// A discrete side, whose entropy limits the mutual information.
+pub(super) struct EntropyBound {
+    side: &'static str,
+    /// The entropy, and the upper end of its 95% interval.
+    pub(super) entropy: f64,
+    pub(super) largest: f64,
+}
+
+/// Returns the discrete side with the smaller entropy; `None` if neither side is discrete.
+pub(super) fn entropy_bound(x: &[Column], y: &[Column]) -> Option<EntropyBound> {
+    let of_side = |(side, columns): (&'static str, &[Column])| {
+        let levels = Levels::of(columns)?;
+        let (entropy, largest) = (levels.corrected_entropy(), levels.largest_entropy());
+        Some(EntropyBound { side, entropy, largest })
+    };
+    let bounds = [("x", x), ("y", y)].into_iter().filter_map(of_side);
+    bounds.min_by(|a, b| a.entropy.total_cmp(&b.entropy))
 }
 
 fn above_entropy(evidence: &Evidence) -> Option<Reason> {
-    let (side, bound) = entropy_bound(evidence.x, evidence.y)?;
+    let EntropyBound { side, entropy: bound, .. } = entropy_bound(evidence.x, evidence.y)?;
     if evidence.mi <= bound {
         return None;
     }
@@ -355,13 +389,13 @@ fn above_lower_bound(evidence: &Evidence) -> Option<Reason> {
         _ => return None,
     };
     let message = Message::from(format!(
-        "a lower bound from the same critics is {gap:.2} nats lower, so the estimate may be too \
-         high; use "
+        "a lower bound from the same critics is {gap:.2} nats lower, so the estimate may be too high"
     ));
     // The bound of a chain is lower because of what it subtracts, also with the estimator auto.
     let advice = match (evidence.chain, &evidence.plan.method) {
-        (Some(_), Method::Auto) => message.setting(Parameter::Chain, "off"),
-        _ => message.setting(Parameter::Estimator, "auto"),
+        (Some(_), Method::Auto) => message.text("; use ").setting(Parameter::Chain, "off"),
+        (None, Method::Auto) => message,
+        _ => message.text("; use ").setting(Parameter::Estimator, "auto"),
     };
     reason("lower-bound", limits_to, advice)
 }
@@ -437,7 +471,8 @@ fn overfit(evidence: &Evidence) -> Option<Reason> {
         limits_to,
         format!(
             "overfitting: {train:.2} nats on training rows, {held_out:.2} nats on held-out rows; \
-             there are too few rows for these columns, and the true value is probably higher"
+             there are too few rows for these columns, {}",
+            evidence.effect_of_few_rows()
         ),
     )
 }
@@ -494,57 +529,15 @@ fn dependent_blocks(evidence: &Evidence) -> Option<Reason> {
     reason("dependent-blocks", limits_to, message.setting(Parameter::Chain, "off"))
 }
 
-/// Returns a hash of the values of some columns in a row.
-fn hash_row(columns: &[Column], row: usize) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for column in columns {
-        match &column.values {
-            // 0 and -0 are equal.
-            Values::Continuous(values) => (values[row] + 0.0).to_bits().hash(&mut hasher),
-            Values::Discrete { codes, .. } => codes[row].hash(&mut hasher),
-        }
-    }
-    hasher.finish()
-}
-
-/// Returns the number of pairs of equal values.
-fn equal_pairs(mut values: Vec<u64>) -> f64 {
-    values.sort_unstable();
-    let pairs = |equal: &[u64]| 0.5 * equal.len() as f64 * (equal.len() as f64 - 1.0);
-    values.chunk_by(|a, b| a == b).map(pairs).sum()
-}
-
-/// Returns the number of different values. Sorting takes less memory than a set.
-fn distinct(values: impl Iterator<Item = u64>) -> usize {
-    let mut values: Vec<u64> = values.collect();
-    values.sort_unstable();
-    values.dedup();
-    values.len()
-}
-
 /// Rows with the values of another row, which can be training and test rows of the same critic.
 ///
-/// Rows of categories or rounded numbers repeat by chance, and those should stay. Two rows that are
-/// copies are equal on both sides. Two rows with equal values of one side by chance are equal on the
-/// other side about as often as any two rows.
+/// Rounded numbers repeat by chance, and those rows should stay.
 fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
-    let rows = evidence.rows;
-    let hashes =
-        |side: &[Column]| -> Vec<u64> { (0..rows).map(|row| hash_row(side, row)).collect() };
-    let (x, y) = (hashes(evidence.x), hashes(evidence.y));
-    let given = hashes(evidence.given.map_or(&[], |(columns, _)| columns));
-    let both = |(x, y): (&u64, &u64)| x.wrapping_mul(3).wrapping_add(*y);
-    let of_pair: Vec<u64> = x.iter().zip(&y).map(both).collect();
-    let of_row: Vec<u64> = of_pair.iter().zip(&given).map(both).collect();
-    let copies = rows - distinct(of_row.iter().copied());
-    let equal_by_chance = |side: Vec<u64>, other: Vec<u64>| {
-        let (of_both, of_side) = (equal_pairs(of_pair.clone()), equal_pairs(side.clone()));
-        let chance = equal_pairs(other) / (0.5 * rows as f64 * (rows as f64 - 1.0));
-        4 * distinct(side.into_iter()) < rows || of_both < (0.5 + 0.5 * chance) * of_side
-    };
-    let share = copies as f64 / rows as f64;
-    let is_chance = equal_by_chance(x.clone(), y.clone()) && equal_by_chance(y, x);
-    if share < 0.01 || is_chance {
+    let given = evidence.given.map_or(&[][..], |(columns, _)| columns);
+    let columns: Vec<&Column> = evidence.columns().chain(given).collect();
+    let repeats = Repeats::of(&columns, evidence.rows)?;
+    let share = repeats.not_by_chance() / evidence.rows as f64;
+    if share < 0.01 {
         return None;
     }
     let limits_to = if share > 0.1 { Reliability::Doubtful } else { Reliability::Fair };
@@ -555,9 +548,9 @@ fn duplicated_rows(evidence: &Evidence) -> Option<Reason> {
             "{} ({:.0}%) repeat{} another row exactly: critics were tested on rows that they were \
              trained on, so the estimate is too high and the p-value too small; remove the copies, \
              unless they are separate observations",
-            counted(copies, "row"),
-            100.0 * share,
-            if copies == 1 { "s" } else { "" }
+            counted(repeats.copies, "row"),
+            100.0 * repeats.copies as f64 / evidence.rows as f64,
+            if repeats.copies == 1 { "s" } else { "" }
         ),
     )
 }
@@ -576,7 +569,8 @@ fn holds_codes(column: &Column) -> bool {
 fn tied_values(evidence: &Evidence) -> Option<Reason> {
     let tied: Vec<&str> = evidence
         .columns()
-        .filter(|column| has_ties(column))
+        // Two values have no order that could be wrong.
+        .filter(|column| has_ties(column) && different_numbers(column).len() > 2)
         .map(|column| column.name.as_str())
         .collect();
     let first = tied.first()?;
@@ -585,12 +579,12 @@ fn tied_values(evidence: &Evidence) -> Option<Reason> {
     let limits_to = if is_side_coded { Reliability::Fair } else { Reliability::Good };
     let text = match tied.len() {
         1 => format!(
-            "column '{first}' has few distinct values and is treated as a number; if its values are \
-             categories, the estimate can be far too low: name it in "
+            "column '{first}' has few distinct values and is treated as a number; if these are codes \
+             without an order, the estimate can be far too low: name it in "
         ),
         columns => format!(
             "{columns} columns have few distinct values and are treated as numbers, such as \
-             '{first}'; if their values are categories, name them in "
+             '{first}'; if these are codes without an order, name them in "
         ),
     };
     reason("ties", limits_to, Message::from(text).parameter(Parameter::Discrete))
@@ -634,14 +628,27 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
     if evidence.rows >= FEW_ROWS {
         return None;
     }
-    reason(
-        "few-rows",
-        Reliability::Fair,
-        format!(
-            "only {}: a dependence can be missed, and the estimate is probably too low",
-            counted(evidence.rows, "row")
-        ),
-    )
+    let rows = counted(evidence.rows, "row");
+    let text = format!("there are only {rows}, {}", evidence.effect_of_few_rows());
+    reason("few-rows", Reliability::Fair, text)
+}
+
+/// A side of levels of which one has almost all rows, so that few rows tell anything.
+fn rare_levels(evidence: &Evidence) -> Option<Reason> {
+    let of_side = |(side, columns): (&'static str, &[Column])| {
+        Some((Levels::of(columns)?.effective_rows() / 2, side))
+    };
+    let sides = [("x", evidence.x), ("y", evidence.y)].into_iter().filter_map(of_side);
+    let (others, side) = sides.min()?;
+    if 2 * others >= FEW_ROWS.min(evidence.rows) {
+        return None;
+    }
+    let text = format!(
+        "all but {} have the same value of {side}, {}",
+        counted(others, "row"),
+        evidence.effect_of_few_rows()
+    );
+    reason("rare-levels", Reliability::Fair, text)
 }
 
 #[cfg(test)]
@@ -713,6 +720,7 @@ mod tests {
             chain: None,
             standard_error: 0.01,
             lower_bound: Some(0.48),
+            p_value: None,
             folds: &[],
             baselines: &baselines,
             spread: 0.0,
@@ -805,6 +813,7 @@ mod tests {
                 chain: Some(&chain),
                 standard_error: 0.01,
                 lower_bound: Some(lower_bound),
+                p_value: None,
                 folds: &folds,
                 baselines: &Baselines::default(),
                 spread: 0.0,
@@ -851,6 +860,7 @@ mod tests {
             chain: None,
             standard_error: 0.01,
             lower_bound: None,
+            p_value: None,
             folds: &folds,
             baselines: &baselines,
             spread: 0.0,
@@ -877,6 +887,7 @@ mod tests {
             chain: None,
             standard_error: 0.01,
             lower_bound: None,
+            p_value: None,
             folds: &folds,
             baselines: &more,
             spread: 0.0,
@@ -908,6 +919,7 @@ mod tests {
                 chain: None,
                 standard_error: 0.01,
                 lower_bound: None,
+                p_value: None,
                 folds: &folds,
                 baselines: &baselines,
                 spread: 0.0,
@@ -977,6 +989,7 @@ mod tests {
                 chain: None,
                 standard_error: 0.01,
                 lower_bound: None,
+                p_value: None,
                 folds: &[],
                 baselines: &baselines,
                 spread: 0.0,
@@ -994,11 +1007,14 @@ mod tests {
         let copies = |copies: usize| {
             column("c", (0..100).map(|k| f64::from(k as u32).max(copies as f64).sin()).collect())
         };
-        assert_eq!(start(text(few_rows, &[], 150, Method::Auto)), "only 150 rows");
+        assert_eq!(
+            start(text(few_rows, &[], 150, Method::Auto)),
+            "there are only 150 rows, so the true value is probably higher"
+        );
         assert_eq!(
             text(tied_values, &[coarse("a")], 100, Method::Auto),
-            "column 'a' has few distinct values and is treated as a number; if its values are \
-             categories, the estimate can be far too low: name it in discrete"
+            "column 'a' has few distinct values and is treated as a number; if these are codes \
+             without an order, the estimate can be far too low: name it in discrete"
         );
         assert_eq!(
             start(text(tied_values, &[coarse("a"), coarse("b")], 100, Method::Auto)),

@@ -17,9 +17,11 @@ struct SmallKernel {
 }
 
 /// The kernels, each before those for more inputs.
-const KERNELS: [SmallKernel; 4] = [
+const KERNELS: [SmallKernel; 6] = [
     SmallKernel { name: "2x96_16", hidden: &[96, 96], max_inputs: 16, rows: 64, warps: 8 },
     SmallKernel { name: "2x96_48", hidden: &[96, 96], max_inputs: 48, rows: 64, warps: 8 },
+    SmallKernel { name: "3x96_16", hidden: &[96, 96, 96], max_inputs: 16, rows: 64, warps: 8 },
+    SmallKernel { name: "3x96_48", hidden: &[96, 96, 96], max_inputs: 48, rows: 64, warps: 8 },
     SmallKernel { name: "3x128_16", hidden: &[128, 128, 128], max_inputs: 16, rows: 32, warps: 16 },
     SmallKernel { name: "3x128_48", hidden: &[128, 128, 128], max_inputs: 48, rows: 32, warps: 16 },
 ];

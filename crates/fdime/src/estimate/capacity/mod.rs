@@ -24,7 +24,7 @@ use super::plan::EstimatePlan;
 use super::progress::Progress;
 use super::result::Estimate;
 use super::verdict::{Reason, Reliability, Verdict, reason};
-use super::{Uncertainty, check_columns, estimate, spread, training_gap, unseen_share};
+use super::{Uncertainty, check_columns, estimate, spread, training_gap};
 use crate::channel::uniform;
 use crate::data::Column;
 use crate::engine::Engine;
@@ -135,7 +135,7 @@ pub fn channel_capacity(
     let pairs = channel.pairwise_information();
     Ok(ChannelCapacity {
         capacity: Nats(capacity),
-        interval: figures.interval(&estimate, table.rows),
+        interval: figures.interval(&estimate, plan.portfolio.unseen_share(table.rows)),
         levels: levels.collect(),
         discriminability: pairs.into_iter().map(|i| Nats(i).bits().clamp(0.0, 1.0)).collect(),
         verdict: verdict(&estimate, &input),
@@ -175,14 +175,14 @@ impl Figures {
     /// capacity. A capacity is no less than the information at the observed distribution, so the low
     /// end of that is also one of the capacity; and what chance or critics may hide from the estimate,
     /// they may hide here.
-    fn interval(&self, estimate: &Estimate, rows: usize) -> (Nats, Nats) {
+    fn interval(&self, estimate: &Estimate, unseen_share: f64) -> (Nats, Nats) {
         let is_counted = estimate.models.is_empty();
         let uncertainty = Uncertainty {
             lower_bound: self.elsewhere,
             standard_error: self.standard_error,
             spread: spread(&estimate.folds),
             gap: training_gap(&estimate.folds),
-            unseen_share: if is_counted { 0.0 } else { unseen_share(rows) },
+            unseen_share: if is_counted { 0.0 } else { unseen_share },
             undetectable: estimate.interval.1.0 - estimate.mi.0,
             upper_limit: self.limit,
         };

@@ -449,6 +449,8 @@ template <class S> __device__ void train_small(const SmallTask& t) {
 
 typedef SmallNetwork<2, 96, 16, 64, 8> Two16;
 typedef SmallNetwork<2, 96, 48, 64, 8> Two48;
+typedef SmallNetwork<3, 96, 16, 64, 8> Narrow16;
+typedef SmallNetwork<3, 96, 48, 64, 8> Narrow48;
 typedef SmallNetwork<3, 128, 16, 32, 16> Three16;
 typedef SmallNetwork<3, 128, 48, 32, 16> Three48;
 #define SMALL(name, Size, BLOCKS) \
@@ -458,6 +460,8 @@ typedef SmallNetwork<3, 128, 48, 32, 16> Three48;
 #if PRECISION == 1
 SMALL(2x96_16, Two16, 2)
 SMALL(2x96_48, Two48, 1)
+SMALL(3x96_16, Narrow16, 1)
+SMALL(3x96_48, Narrow48, 1)
 SMALL(3x128_16, Three16, 1)
 SMALL(3x128_48, Three48, 1)
 #endif

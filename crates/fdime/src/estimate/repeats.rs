@@ -1,0 +1,261 @@
+//! Rows that are equal to other rows: copies, or rounded numbers that repeat by chance.
+
+use super::levels::different_numbers;
+use crate::data::{Column, Values};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A column of numbers needs this many different values for neighbouring values to be about equally
+/// frequent.
+const MIN_VALUES: usize = 8;
+
+/// How much more often rows may be equal by chance than differ by one unit to a given side: where two
+/// rounded numbers are functions of each other, one does not change alone.
+const MARGIN: f64 = 1.4;
+
+/// The number of columns of numbers that are compared.
+const MAX_COLUMNS: usize = 3;
+
+/// Equal rows of a table.
+///
+/// Rows that are alike in all other columns differ in a rounded number by one unit, to a given side,
+/// about as often as they do not differ, whatever the columns have to do with each other. Copies have
+/// no such neighbours.
+pub(super) struct Repeats {
+    /// The number of rows that are equal to an earlier row.
+    pub(super) copies: usize,
+    /// The number of pairs of equal rows.
+    equal: f64,
+    /// The number of such pairs that can be expected by chance.
+    expected: f64,
+}
+
+impl Repeats {
+    /// Returns the repeats of rows; `None` if no column is numbers with enough different values, as
+    /// rows of categories can repeat by chance in any way.
+    pub(super) fn of(columns: &[&Column], rows: usize) -> Option<Self> {
+        let numbers = columns.iter().enumerate().filter_map(|(place, column)| {
+            let Values::Continuous(values) = &column.values else { return None };
+            Some(Numbers { place, values, different: different_numbers(column) })
+        });
+        let mut numbers: Vec<Numbers> =
+            numbers.filter(|numbers| numbers.different.len() >= MIN_VALUES).collect();
+        numbers.sort_by_key(|numbers| Reverse(numbers.different.len()));
+        let first = numbers.first()?;
+        let frequent = first.frequent_values();
+        let kept: Vec<usize> =
+            (0..rows).filter(|row| !frequent.contains(&bits(first.values[*row]))).collect();
+        let mut repeats = Repeats { copies: 0, equal: 0.0, expected: 0.0 };
+        for (count, numbers) in numbers.iter().take(MAX_COLUMNS).enumerate() {
+            let mut others = columns.to_vec();
+            others.remove(numbers.place);
+            let mut sorted: Vec<(u64, f64)> = kept
+                .iter()
+                .map(|&row| (hash_row(&others, row), numbers.values[row] + 0.0))
+                .collect();
+            sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            if count == 0 {
+                for equal in sorted.chunk_by(|a, b| a == b) {
+                    repeats.copies += equal.len() - 1;
+                    repeats.equal += 0.5 * (equal.len() * (equal.len() - 1)) as f64;
+                }
+            }
+            repeats.expected += numbers.expected(&sorted);
+        }
+        Some(repeats)
+    }
+
+    /// Returns how many of the copies chance does not explain.
+    pub(super) fn not_by_chance(&self) -> f64 {
+        let by_chance = self.expected + 4.0 * self.expected.sqrt();
+        if self.equal <= by_chance {
+            return 0.0;
+        }
+        self.copies as f64 * (1.0 - by_chance / self.equal)
+    }
+}
+
+/// A column of numbers.
+struct Numbers<'a> {
+    place: usize,
+    values: &'a [f64],
+    /// The different values in ascending order.
+    different: Vec<f64>,
+}
+
+impl Numbers<'_> {
+    /// Returns values that are much more frequent than others, such as the zeros of days without rain:
+    /// they are states rather than measurements, and repeat like categories.
+    fn frequent_values(&self) -> Vec<u64> {
+        let mut counts: HashMap<u64, usize> = HashMap::with_capacity(self.different.len());
+        for value in self.values {
+            *counts.entry(bits(*value)).or_default() += 1;
+        }
+        let mut sorted: Vec<usize> = counts.values().copied().collect();
+        sorted.sort_unstable();
+        let limit = 10 * sorted[sorted.len() / 2].max(1);
+        counts.into_iter().filter(|(_, count)| *count > limit).map(|(value, _)| value).collect()
+    }
+
+    /// Returns the number of pairs of equal rows that can be expected from the pairs that differ by one
+    /// unit in this column and in no other. `rows` are sorted by a hash of the other columns, then by
+    /// this one. Values of a column of few values are more frequent in its middle than beside it.
+    fn expected(&self, rows: &[(u64, f64)]) -> f64 {
+        let units = Units::new(&self.different);
+        let mut adjacent = 0.0;
+        for alike in rows.chunk_by(|a, b| a.0 == b.0) {
+            let mut before: Option<(f64, f64)> = None;
+            for equal in alike.chunk_by(|a, b| a.1 == b.1) {
+                let (value, count) = (equal[0].1, equal.len() as f64);
+                if let Some((lower, of_lower)) = before
+                    && units.are_adjacent(lower, value)
+                {
+                    adjacent += count * of_lower;
+                }
+                before = Some((value, count));
+            }
+        }
+        0.5 * adjacent * (MARGIN + 4.0 / self.different.len() as f64)
+    }
+}
+
+fn bits(value: f64) -> u64 {
+    // 0 and -0 are equal.
+    (value + 0.0).to_bits()
+}
+
+/// Returns a hash of the values of some columns in a row.
+fn hash_row(columns: &[&Column], row: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for column in columns {
+        match &column.values {
+            Values::Continuous(values) => bits(values[row]).hash(&mut hasher),
+            Values::Discrete { codes, .. } => codes[row].hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+/// The units to which numbers are rounded, which may grow with their size.
+struct Units {
+    /// For each power of ten the smallest difference of two numbers of this size, if they are rounded.
+    of_size: HashMap<i32, f64>,
+}
+
+impl Units {
+    /// `different` are the different values in ascending order.
+    fn new(different: &[f64]) -> Self {
+        let mut gaps: HashMap<i32, Vec<f64>> = HashMap::new();
+        for pair in different.windows(2) {
+            // Equal numbers that were computed in different ways differ by rounding.
+            let gap = pair[1] - pair[0];
+            if gap > 1e-9 * pair[0].abs().max(pair[1].abs()) {
+                gaps.entry(size(pair[0], pair[1])).or_default().push(gap);
+            }
+        }
+        // Rounded numbers have many smallest gaps, others a single one.
+        let unit = |gaps: Vec<f64>| {
+            let smallest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+            let count = gaps.iter().filter(|gap| **gap < 1.01 * smallest).count();
+            (20 * count > gaps.len() && count > 2).then_some(smallest)
+        };
+        let of_size = gaps.into_iter().filter_map(|(size, gaps)| Some((size, unit(gaps)?)));
+        Units { of_size: of_size.collect() }
+    }
+
+    fn are_adjacent(&self, a: f64, b: f64) -> bool {
+        self.of_size.get(&size(a, b)).is_some_and(|unit| (b - a).abs() < 1.5 * unit)
+    }
+}
+
+/// Returns the power of ten of the larger number.
+fn size(a: f64, b: f64) -> i32 {
+    let largest = a.abs().max(b.abs());
+    if largest == 0.0 { i32::MIN } else { largest.log10().floor() as i32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, Rng, stream};
+    use rand::RngExt;
+    use rand_distr::{Distribution, Poisson, StandardNormal};
+
+    fn numbers(values: Vec<f64>) -> Column {
+        Column { name: "n".into(), values: Values::Continuous(values) }
+    }
+
+    fn categories(codes: Vec<u32>) -> Column {
+        let labels = (0..=codes.iter().max().copied().unwrap_or(0)).map(|k| k.to_string());
+        Column { name: "c".into(), values: Values::Discrete { codes, labels: labels.collect() } }
+    }
+
+    fn normal(rng: &mut Rng) -> f64 {
+        rng.sample(StandardNormal)
+    }
+
+    fn rounded(value: f64, unit: f64) -> f64 {
+        (value / unit).round() * unit
+    }
+
+    /// Returns the share of rows that are repeats and not by chance, before and after a fifth of the
+    /// rows was copied.
+    fn shares(columns: &[Column]) -> (f64, f64) {
+        let rows = columns[0].len();
+        let share = |columns: &[Column]| {
+            let rows = columns[0].len();
+            let columns: Vec<&Column> = columns.iter().collect();
+            Repeats::of(&columns, rows).map_or(0.0, |found| found.not_by_chance() / rows as f64)
+        };
+        let with_copies: Vec<usize> = (0..rows).chain(0..rows / 5).collect();
+        let copied: Vec<Column> = columns.iter().map(|column| column.at(&with_copies)).collect();
+        (share(columns), share(&copied))
+    }
+
+    /// Rows of rounded numbers repeat by chance, the more the stronger the dependence, and copies are
+    /// found among them.
+    #[test]
+    fn chance_is_told_from_copies() {
+        for seed in 0..5 {
+            let rng = &mut stream(seed, Purpose::Data, 0, 0);
+            let n = 3000;
+            let v: Vec<f64> = (0..n).map(|_| normal(rng)).collect();
+            let label = v.iter().map(|v| u32::from(v + 0.3 * normal(rng) > 0.0)).collect();
+            let label = categories(label);
+            let of = |f: &dyn Fn(f64) -> f64| numbers(v.iter().map(|v| f(*v)).collect());
+            let noisy: Vec<f64> = v.iter().map(|v| rounded(v + 0.1 * normal(rng), 0.1)).collect();
+            let cells: Vec<u32> = (0..n as u32).map(|k| k % 8).collect();
+            let count = |k: &u32, phase: f64, rng: &mut Rng| {
+                let angle = std::f64::consts::TAU * (f64::from(*k) / 8.0 - phase);
+                Poisson::new((1.0 + 1.2 * angle.cos()).exp()).unwrap().sample(rng)
+            };
+            let spikes = [0.0, 0.25, 0.5, 0.75]
+                .map(|phase| numbers(cells.iter().map(|k| count(k, phase, rng)).collect()));
+            let tables: Vec<Vec<Column>> = vec![
+                vec![of(&|v| rounded(v, 1e-3)), label.clone()],
+                vec![of(&|v| rounded(v, 1e-4)), label.clone()],
+                vec![of(&|v| rounded(20.0 * (0.3 * v).exp(), 1e-2)), label.clone()],
+                vec![of(&|v| rounded(v, 0.1)), numbers(noisy)],
+                vec![
+                    of(&|v| rounded(170.0 + 8.0 * v, 0.1)),
+                    of(&|v| rounded((170.0 + 8.0 * v) / 2.54, 0.1)),
+                ],
+                vec![of(&|v| v), label.clone()],
+                vec![
+                    of(&|v| if v < 0.0 { 0.0 } else { v }),
+                    of(&|v| if v < 0.0 { 0.0 } else { v.exp() }),
+                ],
+                spikes.into_iter().chain([categories(cells)]).collect(),
+            ];
+            for (place, table) in tables.iter().enumerate() {
+                let (clean, copied) = shares(table);
+                assert!(clean < 0.01, "{seed} {place}: {clean}");
+                // Where most rows repeat by chance, copies do not show.
+                let is_coarse = [0, 2, 3, 4, 7].contains(&place);
+                assert!(copied > 0.05 || is_coarse, "{seed} {place}: {copied}");
+            }
+        }
+        assert!(Repeats::of(&[&categories(vec![0, 0, 1])], 3).is_none());
+    }
+}
