@@ -95,7 +95,8 @@ pub fn run_on_engine_for<T: Send>(
     result
 }
 
-/// Warns of all notices, at the line of the user's call.
+/// Warns of all notices, at the line of the user's call: two frames above the package's function are
+/// those of its decorator and of the user.
 fn warn_of_notices(py: Python<'_>) -> PyResult<()> {
     let notices = std::mem::take(&mut *locked(&NOTICES));
     if notices.is_empty() {
@@ -105,7 +106,7 @@ fn warn_of_notices(py: Python<'_>) -> PyResult<()> {
     for notice in notices {
         // The text of a notice has no zero bytes.
         let text = CString::new(notice).unwrap_or_default();
-        PyErr::warn(py, &category, &text, 2)?;
+        PyErr::warn(py, &category, &text, 3)?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub fn exception(error: Error) -> PyErr {
 
 /// Parses JSON from Python. The error names `argument`.
 pub fn parse_json<T: serde::de::DeserializeOwned>(json: &str, argument: &str) -> PyResult<T> {
-    let fail = |error| PyValueError::new_err(format!("{argument}: {error}"));
+    let fail = |error| PyValueError::new_err(format!("{argument}: not as expected: {error}"));
     serde_json::from_str(json).map_err(fail)
 }
 

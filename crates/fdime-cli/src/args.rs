@@ -241,17 +241,17 @@ pub struct Sample {
     /// or with two series (see `fdime list triples` and `fdime list series`)
     pub scenario: String,
     /// The dimension of x and of y [default: 1]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub dim: Option<usize>,
     /// The dependence: MI in nats, or rho=R, eps=E, df=V, ... (see `fdime list scenarios`)
     /// [default: 1]
     #[arg(long, allow_hyphen_values = true, value_parser = values::level)]
     pub level: Option<Level>,
     /// The number of rows
-    #[arg(short = 'n', long = "rows", default_value_t = 1000)]
+    #[arg(short = 'n', long = "rows", default_value_t = 1000, value_parser = values::whole::<usize>)]
     pub rows: usize,
     /// The seed of the random numbers
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = values::whole::<u64>)]
     pub seed: u64,
     /// Where to write: a .csv, .npy (columns x, y and z) or .npz (arrays x, y and z) file
     #[arg(short, long)]
@@ -273,22 +273,22 @@ pub struct Staircase {
     #[arg(long, value_parser = OneOf::named(Pairing::ALL, Pairing::name))]
     pub pairing: Option<Pairing>,
     /// The dimension of x and of y [default: 20, swiss-roll 1]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub dim: Option<usize>,
     /// Samples in a training step [default: 64]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub batch: Option<usize>,
     /// The steps of the staircase: MI in nats, or rho=..., eps=..., df=... [default: the paper's]
     #[arg(long, allow_hyphen_values = true, value_parser = values::levels)]
     pub levels: Option<CommaSeparated<Level>>,
     /// Iterations at each level [default: 4000]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub iterations: Option<usize>,
     /// Hidden widths, or a preset: paper (256,256), paper-code (256,256,256) [default: paper]
     #[arg(long, value_parser = values::hidden)]
     pub hidden: Option<CommaSeparated<usize>>,
     /// Outputs of each network of the separable critic [default: 32]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub embedding: Option<usize>,
     /// The activation [default: relu]
     #[arg(long, value_parser = OneOf::named(Activation::ALL, Activation::name))]
@@ -309,19 +309,19 @@ pub struct Staircase {
     pub lr_schedule: Option<LearningRateSchedule>,
     /// Split y into B blocks of columns and sum the terms of the chain rule, which can find more
     /// information than a single training; a run is then 2B - 1 trainings
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", value_parser = values::whole::<usize>)]
     pub chain: Option<usize>,
     /// The seed of the first run [default: 0]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<u64>)]
     pub seed: Option<u64>,
     /// Runs of each estimator, with consecutive seeds [default: 1]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub runs: Option<usize>,
     /// Take the settings from a file: a plan, or the JSON of an earlier run; flags override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Final iterations of each level, from which bias and variance are computed [default: 1000]
-    #[arg(long)]
+    #[arg(long, value_parser = values::whole::<usize>)]
     pub last: Option<usize>,
     /// Append each finished run to this file, as one line of JSON; runs that are already in it are
     /// not repeated. On a GPU, runs that are trained together finish together
@@ -369,7 +369,7 @@ pub struct Execution {
     #[arg(long, value_parser = named::<Precision>)]
     pub precision: Option<Precision>,
     /// Threads on the CPU; 0 means one for each core. It does not change the results
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = values::whole::<usize>)]
     pub threads: usize,
 }
 
@@ -383,13 +383,13 @@ pub struct Estimation {
     #[arg(long, value_parser = OneOf::named(Effort::ALL, Effort::name))]
     pub effort: Option<Effort>,
     /// Folds of cross-fitting
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = values::whole::<usize>)]
     pub folds: usize,
     /// Permutations of the test of independence; more are used if p-values are adjusted for many tests
-    #[arg(long, default_value_t = 999)]
+    #[arg(long, default_value_t = 999, value_parser = values::whole::<usize>)]
     pub permutations: usize,
     /// The seed of folds, networks and permutations
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = values::whole::<u64>)]
     pub seed: u64,
     #[command(flatten)]
     pub execution: Execution,
@@ -404,7 +404,6 @@ pub struct Chaining {
     #[arg(
         long,
         value_name = "BLOCKS",
-        allow_negative_numbers = true,
         value_parser = named::<ChainChoice>
     )]
     pub chain: Option<ChainChoice>,
@@ -435,13 +434,11 @@ pub struct Notation {
     #[arg(long, value_name = "CHARACTER", value_parser = values::comment, help_heading = "Reading")]
     pub comment: Option<u8>,
     /// Skip this many lines before the header
-    #[arg(
-        long,
+    #[arg(long,
         value_name = "N",
         default_value_t = 0,
         hide_default_value = true,
-        help_heading = "Reading"
-    )]
+        help_heading = "Reading", value_parser = values::whole::<usize>)]
     pub skip_lines: usize,
     /// The memory that the table may use, e.g. 8GB [default: most of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = values::memory, help_heading = "Reading")]
@@ -464,7 +461,7 @@ pub struct Reading {
     #[arg(long, value_name = "ACTION", default_value = "error", value_parser = values::constant(), help_heading = "Reading")]
     pub constant: ConstantColumns,
     /// Use this many rows, drawn at random
-    #[arg(long, value_name = "N", help_heading = "Reading")]
+    #[arg(long, value_name = "N", help_heading = "Reading", value_parser = values::whole::<usize>)]
     pub sample_rows: Option<usize>,
     #[command(flatten)]
     pub notation: Notation,
@@ -630,7 +627,7 @@ pub struct Select {
     pub x: Option<String>,
     /// The maximum number of columns [default: 10]; the choice ends earlier if no other column adds
     /// significantly
-    #[arg(short, value_name = "K")]
+    #[arg(short, value_name = "K", value_parser = values::whole::<usize>)]
     pub k: Option<usize>,
     /// The criterion for the next column f, with s for those chosen before: forward, I(f; y | all s);
     /// cmim, the smallest I(f; y | s); jmi, the mean I(f, s; y); mrmr, I(f; y) minus the mean I(f; s)
@@ -710,7 +707,7 @@ pub struct Transfer {
     #[arg(long, value_name = "COLUMNS", conflicts_with_all = ["from", "to"])]
     pub columns: Option<String>,
     /// How many past values of the target are held fixed [default: chosen by cross-validation]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::whole::<usize>)]
     pub history: Option<usize>,
     /// The lags of the source, in steps before the target: a range such as 1..5, or a list
     /// [default: 1 to the history]
@@ -780,7 +777,7 @@ pub struct Power {
     pub dim: (usize, usize),
     /// The number of pairs of columns that share the information equally; all others are noise
     /// [default: the smaller of the two dimensions]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = values::whole::<usize>)]
     pub pairs: Option<usize>,
     /// The required power: the command searches for the number of rows that achieves it
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true, conflicts_with = "rows")]
@@ -789,10 +786,10 @@ pub struct Power {
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub rows: Option<Vec<usize>>,
     /// The level of the test: it rejects independence if p is at most this
-    #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 0.05)]
     pub alpha: f64,
     /// The number of simulated tables, in total or for each of --rows
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 400, value_parser = values::whole::<usize>)]
     pub tables: usize,
     /// The distribution of the tables
     #[arg(long, default_value = "gaussian")]
@@ -848,7 +845,7 @@ pub struct Suite {
     /// transfer entropy
     pub suite: String,
     /// Samples of each task
-    #[arg(short = 'n', long = "rows", default_value_t = 10_000)]
+    #[arg(short = 'n', long = "rows", default_value_t = 10_000, value_parser = values::whole::<usize>)]
     pub rows: usize,
     /// Only the tasks with these names; * and ? stand for any characters
     #[arg(long, value_name = "GLOB")]

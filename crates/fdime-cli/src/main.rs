@@ -15,7 +15,7 @@ mod summary;
 mod values;
 
 use args::Command;
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -36,7 +36,16 @@ fn main() -> ExitCode {
 
 /// Returns the command. Ends the process with a message if the arguments are invalid.
 fn parse() -> Result<Command, failure::Failure> {
-    args::Cli::try_parse()
+    // A negative number is a value that is not accepted, rather than an unknown flag.
+    let negative_numbers = |arg: clap::Arg| match arg.get_action().takes_values() {
+        true if !arg.is_positional() => arg.allow_negative_numbers(true),
+        _ => arg,
+    };
+    let command =
+        args::Cli::command().mut_subcommands(|command| command.mut_args(negative_numbers));
+    let matches = command.try_get_matches();
+    matches
+        .and_then(|matches| args::Cli::from_arg_matches(&matches))
         .map(|cli| {
             if cli.quiet {
                 console::be_quiet();

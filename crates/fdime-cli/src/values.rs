@@ -35,6 +35,11 @@ impl From<fdime::Error> for Refusal {
     }
 }
 
+/// Returns a number of things, or a seed.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "write a whole number, 0 or larger")
+}
+
 /// Returns the library's value of that name.
 pub fn named<T: FromStr<Err = fdime::Error>>(text: &str) -> Result<T, Refusal> {
     Ok(text.parse()?)

@@ -160,9 +160,9 @@ fn bad_requests_are_refused_with_advice() {
     refused(&format!("{series} --sample-rows 50"), "--sample-rows: rows of a series");
     refused(&format!("{series} --resume"), "--output");
     refused(&format!("{series} -o lags.txt"), "the name must end in .csv or .json");
-    refused(&format!("{series} --folds 1"), "--folds 1: between 2 and 20");
+    refused(&format!("{series} --folds 1"), "--folds 1: must be between 2 and 20");
     refused(&format!("{series} --blocks x"), "--blocks x: write a number of rows");
-    let grid = "the times are not on a grid: row ";
+    let grid = "the times are not at equal steps: row ";
     refused(&format!("{irregular} --x x --y y --time t"), grid);
     refused(&format!("{irregular} --x x --y y --time t"), "leave out --time to count lags in rows");
     let empty = Command::new(env!("CARGO_BIN_EXE_fdime"))

@@ -44,7 +44,7 @@ impl Chain {
         let fail = |expected: String| Err(invalid(Parameter::Chain, self, expected));
         if self.is_empty() || self.len() > columns {
             let have = counted(columns, "column");
-            return fail(format!("between 1 and {columns} blocks, because y has {have}"));
+            return fail(format!("must be between 1 and {columns} blocks, because y has {have}"));
         }
         match self {
             Chain::Equal(blocks) => Ok((0..*blocks)

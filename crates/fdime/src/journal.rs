@@ -237,7 +237,7 @@ impl<E: Entry> Journal<E> {
         let lines = Lines::read(file.try_clone().map_err(io)?, heading.as_ref());
         let Lines { entries, length, end } = lines.map_err(|refusal| match refusal {
             Refusal::System(error) => write_error(path, error),
-            Refusal::Content(reason) => not_writable(path, reason),
+            Refusal::Content(reason) => data_error(&path.display().to_string(), reason),
         })?;
         let torn = end == End::CutOff;
         let (path, synced) = (path.to_path_buf(), Instant::now());

@@ -66,19 +66,20 @@ pub fn run(args: &Apply) -> Outcome {
             if ratios.len() == 1 { "1 row".into() } else { format!("{} rows", ratios.len()) };
         let dropped = match table.n_dropped {
             0 => String::new(),
-            dropped => format!(" ({dropped} more dropped for missing values)"),
+            dropped => format!(" ({dropped} with missing values were left out)"),
         };
         let mut out = std::io::stdout().lock();
         writeln!(
             out,
-            "mean log ratio {:.3} {unit} (standard error {:.3}); estimate from the training table {:.3} {unit}",
+            "mean log ratio {:.3} {unit} (standard error {:.3})\nestimate from the training table: {:.3} {unit}",
             in_unit(mean),
             in_unit(standard_error),
             in_unit(model.trained_mi_nats())
         )?;
         writeln!(out, "{rows}{dropped}")?;
         for note in &notes {
-            writeln!(out, "{}", textwrap::fill(&format!("note: {note}"), 80))?;
+            let options = textwrap::Options::new(80).subsequent_indent("  ");
+            writeln!(out, "{}", textwrap::fill(&format!("note: {note}"), options))?;
         }
         Ok(())
     })

@@ -58,7 +58,7 @@ pub fn run(args: &Arguments) -> Outcome {
         write_pointwise(path, &result.pointwise, &table.kept, table.input_rows)
     });
     let saved = SavedEstimate::new(&report);
-    let page = outputs.write_page(args.report.as_ref(), args.open, || render(&saved));
+    let page = outputs.write_page(args.report.as_ref(), args.open, || render(&saved, args.bits));
     outputs.write(args.save.as_ref(), |path| match result.models.is_empty() {
         true => Err(Failure::Usage(
             "--save: these columns are estimated from counts, so there are no critics to save; \

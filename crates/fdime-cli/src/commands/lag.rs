@@ -298,11 +298,11 @@ fn print_profile(profile: &LagProfile, bits: bool) -> Outcome {
             names => format!(" | {}", shortened(&names.join(", "), 20)),
         };
         writeln!(out, "I({x}; {y} {}{given}) = {mi:.3} {unit}", later(largest.lag))?;
-        writeln!(
-            out,
-            "95% interval {interval}; the largest of {}",
-            counted(profile.lags.len(), "lag")
-        )?;
+        let of_lags = match profile.lags.len() {
+            1 => String::new(),
+            lags => format!("; the largest of {}", counted(lags, "lag")),
+        };
+        writeln!(out, "95% interval {interval}{of_lags}")?;
     }
     let verdict = if profile.p_value <= 0.05 { "dependent" } else { "no dependence found" };
     let p = format_p_value(profile.p_value);

@@ -26,7 +26,8 @@ pub fn run(args: &Report) -> Outcome {
     let mut page = None;
     match &saved {
         SavedRun::Estimate(saved) => {
-            page = outputs.write_page(args.html.as_ref(), args.open, || estimate::render(saved));
+            page = outputs
+                .write_page(args.html.as_ref(), args.open, || estimate::render(saved, args.bits));
         }
         SavedRun::Matrix(results) => {
             outputs.write(table, |path| results.write_table(path));

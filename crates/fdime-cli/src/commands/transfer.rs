@@ -297,7 +297,14 @@ impl Results {
         }
         let mut out = std::io::stdout().lock();
         let significant = found.iter().filter(|found| found.is_significant()).count();
-        writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%")?;
+        let is_zero = |found: &&&TransferEntropy| {
+            !found.is_significant() && found.p_adjusted.is_some_and(|p| p <= 0.05)
+        };
+        let zeros = match found.iter().filter(is_zero).count() {
+            0 => String::new(),
+            zeros => format!(" ({zeros} with a small p-value, but an estimate of 0)"),
+        };
+        writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%{zeros}")?;
         if found.len() < all.len() {
             let failed = all.len() - found.len();
             writeln!(out, "{failed} without an estimate: {}", problem.unwrap_or_default())?;

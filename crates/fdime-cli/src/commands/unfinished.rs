@@ -27,12 +27,19 @@ pub fn journal_path(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Opens a journal. That of an earlier run is continued only if `resume` asks for it.
+/// Opens the journal of an output. That of an earlier run is continued only if `resume` asks for it.
 pub fn open_journal<E: Entry>(
     path: &Path,
     heading: &impl Serialize,
     resume: bool,
 ) -> Result<Journal<E>, Failure> {
+    let output = path.with_extension("");
+    if resume && !path.exists() && output.exists() {
+        return Err(Failure::Usage(format!(
+            "{}: this run is finished, so there is nothing to resume; without --resume it is repeated",
+            output.display()
+        )));
+    }
     if path.exists() && !resume {
         return Err(Failure::Usage(format!(
             "{}: there is an unfinished run; continue it with --resume, or delete this file",
@@ -63,6 +70,10 @@ where
     let known = |key| journal.as_ref().and_then(|journal| journal.find(key).last().cloned());
     let mut results: Vec<Option<E>> = keys.iter().map(known).collect();
     let open: Vec<usize> = (0..keys.len()).filter(|index| results[*index].is_none()).collect();
+    if open.len() < keys.len() {
+        let kept = keys.len() - open.len();
+        note(&format!("continuing: {} already done", counted(kept, noun)));
+    }
     let bar = progress_bar(keys.len() as u64);
     bar.set_position((keys.len() - open.len()) as u64);
     bar.set_message(format!("{noun}s"));

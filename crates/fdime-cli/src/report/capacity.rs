@@ -19,7 +19,7 @@ pub fn render(capacity: &CapacityRecord, bits: bool) -> String {
     let value = amount(Nats(capacity.capacity_nats), bits);
     let unit = if bits { "bits" } else { "nats" };
     let legend = vec![
-        Key::new(Stroke::solid(Ink::Series(0)), "share that reaches the capacity"),
+        Key::bar(Ink::Series(0), "share that reaches the capacity"),
         Key::new(Stroke::solid(Ink::Truth), "observed share"),
         Key::new(CAPACITY, format!("capacity: {value:.3} {unit}")),
     ];

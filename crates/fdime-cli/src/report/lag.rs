@@ -15,9 +15,9 @@ pub fn render(profiles: &[LagProfile]) -> String {
     let mut title = match profiles {
         [profile] => {
             let [x, y] = [&profile.x, &profile.y].map(|name| shortened(name, 30));
-            format!("Mutual information between {x} and later {y}")
+            format!("Mutual information between {x} and {y} at lags")
         }
-        _ => "Mutual information between x and later y".into(),
+        _ => "Mutual information between x and y at lags".into(),
     };
     if let Some(LagProfile { given, .. }) = profiles.first().filter(|first| !first.given.is_empty())
     {
@@ -32,8 +32,8 @@ pub fn render(profiles: &[LagProfile]) -> String {
     Figure {
         title,
         legend: vec![
-            Key::new(Stroke::solid(FOUND), "adjusted p ≤ .05"),
-            Key::new(Stroke::solid(OTHER), "adjusted p > .05"),
+            Key::dot(FOUND, "adjusted p ≤ .05"),
+            Key::dot(OTHER, "adjusted p > .05"),
             Key::new(BAND, "95% of independent series stay below, at all lags"),
         ],
         panel_size: if is_single { (760.0, 250.0) } else { (430.0, 230.0) },
@@ -81,7 +81,8 @@ fn statistics(profile: &LagProfile) -> Panel {
 
 fn lag_axis(profile: &LagProfile) -> Axis {
     let (first, last) = finite_range(profile.lags.iter().map(|lag| lag.lag as f64));
-    Axis::linear("lag (y is later if positive)", (first - 0.5, last + 0.5))
+    let label = format!("lag (if positive, {} is later)", shortened(&profile.y, 20));
+    Axis::linear(label, (first - 0.5, last + 0.5))
 }
 
 /// Returns lags with a large and with a small adjusted p-value, and their colours.
@@ -134,10 +135,10 @@ mod tests {
     fn lags_are_drawn_by_their_p_values_and_problems_are_left_out() {
         let profile = profile(&[Some(0.01), Some(0.3), None]);
         let svg = render(std::slice::from_ref(&profile));
-        assert_eq!(svg.matches("<circle").count(), 4);
+        assert_eq!(svg.matches("<circle").count(), 6, "four dots, and two in the legend");
         assert!(svg.contains("lag 1: 0.300 (0.150 to 0.600) nats, adjusted p 0.010"));
-        assert!(svg.contains("between a &lt; b and later c") && !svg.contains("NaN"));
-        assert_eq!(render(&[profile.clone(), profile]).matches("<circle").count(), 8);
+        assert!(svg.contains("between a &lt; b and c at lags") && !svg.contains("NaN"));
+        assert_eq!(render(&[profile.clone(), profile]).matches("<circle").count(), 10);
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub fn render(features: &[SelectedFeature], title: &str) -> String {
     let margins = panel.margins;
     let panel_size = (width + margins.left + margins.right, 220.0 + margins.top + margins.bottom);
     let legend = vec![
-        Key::new(Stroke::solid(GAIN), "gain given the features before, 95% interval"),
-        Key::new(Stroke::solid(ALONE), "alone"),
+        Key::bar(GAIN, "gain given the features before, 95% interval"),
+        Key::bar(ALONE, "alone"),
     ];
     Figure { title: title.to_string(), legend, panel_size, columns: 1, panels: vec![panel] }
         .to_svg()

@@ -347,7 +347,7 @@ impl CriticPlan {
             return Err(invalid(Parameter::Hidden, self.hidden[0], expected));
         }
         if !(1..=32).contains(&self.parts) {
-            return Err(invalid(Parameter::Parts, self.parts, "between 1 and 32"));
+            return Err(invalid(Parameter::Parts, self.parts, "must be between 1 and 32"));
         }
         if !(1..=4096).contains(&self.side) {
             return Err(invalid(
@@ -357,14 +357,18 @@ impl CriticPlan {
             ));
         }
         if !(1..=65_536).contains(&self.embedding) {
-            return Err(invalid(Parameter::Embedding, self.embedding, "between 1 and 65536"));
+            return Err(invalid(
+                Parameter::Embedding,
+                self.embedding,
+                "must be between 1 and 65536",
+            ));
         }
         if !(self.initial_scale.is_finite() && self.initial_scale > 0.0) {
             let expected = "a positive number";
             return Err(invalid(Parameter::InitialScale, self.initial_scale, expected));
         }
         if !(0.0..=0.9).contains(&self.dropout) {
-            return Err(invalid(Parameter::Dropout, self.dropout, "between 0 and 0.9"));
+            return Err(invalid(Parameter::Dropout, self.dropout, "must be between 0 and 0.9"));
         }
         if self.dropout > 0.0 && matches!(self.kind, CriticKind::Joint | CriticKind::Conv) {
             return Err(Error::Incompatible {
@@ -480,7 +484,11 @@ impl CriticPlan {
 /// Returns an error if there is no hidden layer or a width is out of range.
 pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
     if hidden.is_empty() {
-        return Err(invalid(Parameter::Hidden, "[]", "at least one hidden layer, e.g. 256,256"));
+        return Err(invalid(
+            Parameter::Hidden,
+            "[]",
+            "give at least one hidden layer, e.g. 256,256",
+        ));
     }
     match hidden.iter().find(|width| !(1..=65_536).contains(*width)) {
         Some(width) => Err(invalid(Parameter::Hidden, width, "a width is between 1 and 65536")),

@@ -361,6 +361,12 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    /// Returns the next operator if it is a power, which is also written as in Python.
+    fn power(&mut self) -> Option<&'static str> {
+        self.peek();
+        ["^", "**"].into_iter().find(|sign| self.text[self.position..].starts_with(sign))
+    }
+
     /// Skips spaces and returns the next character, `None` at the end.
     fn peek(&mut self) -> Option<char> {
         let rest = self.text[self.position..].trim_start();
@@ -394,18 +400,18 @@ impl<'a> Parser<'a> {
             let (operation, precedence) = match self.peek() {
                 Some('+') => (Operation::Add, SUM),
                 Some('-') => (Operation::Subtract, SUM),
+                Some('*' | '^') if self.power().is_some() => (Operation::Power, POWER),
                 Some('*') => (Operation::Multiply, PRODUCT),
                 Some('/') => (Operation::Divide, PRODUCT),
-                Some('^') => (Operation::Power, POWER),
                 _ => break,
             };
             if precedence < min_precedence {
                 break;
             }
-            self.position += 1;
+            self.position += self.power().map_or(1, str::len);
             self.binary(precedence + 1)?;
             self.emit(operation);
-            if precedence == POWER && self.peek() == Some('^') {
+            if precedence == POWER && self.power().is_some() {
                 return self.fail("put one of two powers in parentheses");
             }
         }
@@ -494,7 +500,7 @@ impl<'a> Parser<'a> {
             Some('(') => return self.parentheses(),
             Some(c) if c.is_alphanumeric() || c == '.' => {
                 self.binary(POWER + 1)?;
-                if self.peek() != Some('^') {
+                if self.power().is_none() {
                     return Ok(());
                 }
             }
@@ -546,6 +552,8 @@ mod tests {
             ("12/u/2", 6.0 / u),
             ("12/u*2", 24.0 / u),
             ("2*u^2", 2.0 * u * u),
+            ("2*u**2", 2.0 * u * u),
+            ("u ** (2 ** 3) * u", u.powi(9)),
             ("(u^2)^3", u.powi(6)),
             ("u^(2^3)", u.powi(8)),
             ("-u^2", -u * u),
@@ -598,11 +606,12 @@ mod tests {
             ("u*ln(u", "a ')' is missing (character 7)"),
             ("π*u)", "there is no '(' for this ')' (character 4)"),
             ("2u", "expected an operator, found 'u' (character 2)"),
-            ("u**2", "expected a value, found '*' (character 3)"),
+            ("u*/2", "expected a value, found '/' (character 3)"),
             ("(u;1)", "expected an operator or ')', found ';' (character 3)"),
             ("u*1.2.3", "'1.2.3' is not a number (character 3)"),
             ("u*ln(v)", "unknown name 'v'; the only variable is u (character 6)"),
             ("u^2^3", "put one of two powers in parentheses (character 4)"),
+            ("u**2**3", "put one of two powers in parentheses (character 5)"),
             ("2^-u^3", "put one of two powers in parentheses (character 5)"),
             ("ln u^2", "put the argument of ln in parentheses (character 5)"),
             ("exp -u", "put the argument of exp in parentheses (character 5)"),

@@ -109,7 +109,9 @@ pub(super) fn check(table: Table, plan: &EstimatePlan) -> Result<()> {
         ChainChoice::Blocks(blocks) if blocks > columns => {
             let expected = match columns {
                 1 => "x and y have one column each, which cannot be split".into(),
-                _ => format!("at most {columns} blocks, because neither x nor y has more columns"),
+                _ => format!(
+                    "must be at most {columns} blocks, because neither x nor y has more columns"
+                ),
             };
             Err(invalid(Parameter::Chain, blocks, expected))
         }
@@ -175,7 +177,7 @@ pub(super) fn chained(
         direct_nats: Nats(direct.mi().max(0.0)),
     };
     let signs: Vec<f64> = terms.iter().map(crate::chain::Term::sign).collect();
-    let mut sum = sum(&signs, &fits, plan.portfolio.unseen_share(table.rows));
+    let mut sum = sum(&signs, &fits, plan.unseen_share(table.rows));
     // What the chain finds and the direct estimate misses tells how much critics miss here.
     sum.gap += 0.5 * (sum.mi() - direct.mi()).max(0.0);
     sum.chain = Some(chain);

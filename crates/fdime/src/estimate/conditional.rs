@@ -126,7 +126,7 @@ pub(super) fn estimate_given_recordings(
         false => terms.test(table, plan, progress)?,
     };
     let neighbourhoods = terms.test_neighbourhoods(plan, progress)?;
-    let unseen = plan.portfolio.unseen_share(table.rows);
+    let unseen = plan.unseen_share(table.rows);
     let fitted = sum(&[1.0, -1.0], &terms.fits, unseen);
     let explained = |side: usize| mean(adjusted.iter().map(|fold| fold.explained[side]));
     let figures = GivenFigures {

@@ -97,14 +97,17 @@ fn curve<E>(
 }
 
 /// Returns the points with ascending first coordinates, each once. Returns `None` if points share
-/// the first coordinate but not the second, so that they are not on the graph of a function, or if
-/// most points are repetitions: discrete values share a finite amount of information.
+/// the first coordinate and differ in the second by more than 1/n of its spread, so that they are not on
+/// the graph of a function, or if most points are repetitions: discrete values share a finite amount of
+/// information.
 fn distinct_points(points: impl ExactSizeIterator<Item = (f64, f64)>) -> Option<Vec<(f64, f64)>> {
+    let points: Vec<(f64, f64)> = points.collect();
     let rows = points.len();
+    let noise = spread(points.iter().map(|point| point.1).collect()) / rows as f64;
     let mut distinct: Vec<(f64, f64)> = Vec::with_capacity(rows);
     for (u, v) in points {
         match distinct.last() {
-            Some(last) if last.0 == u && last.1 == v => {}
+            Some(last) if last.0 == u && (last.1 - v).abs() <= noise => {}
             Some(last) if last.0 == u => return None,
             _ => distinct.push((u, v)),
         }
@@ -287,6 +290,19 @@ mod tests {
             assert_eq!(found(rows, |_, e| e.max(0.3)), None, "62% are equal");
             let grid: Vec<f64> = normal(rows, 0).iter().map(|x| (5.0 * x).round()).collect();
             assert_eq!(function_between(&[column("x", grid.clone())], &[column("y", grid)]), None);
+        }
+    }
+
+    /// Both columns are rounded to four digits, so some equal values of x have two values of y.
+    #[test]
+    fn rounding_does_not_hide_a_function() {
+        let exact = normal(1000, 0);
+        let rounded = |f: &dyn Fn(f64) -> f64| -> Vec<f64> {
+            exact.iter().map(|x| (1e4 * f(*x)).round() / 1e4).collect()
+        };
+        for f in [|x: f64| 2.0 * x, |x: f64| x.sin()] {
+            let (x, y) = (rounded(&|x| x), rounded(&f));
+            assert!(function_between(&[column("x", x)], &[column("y", y)]).is_some());
         }
     }
 

@@ -49,7 +49,7 @@ impl LagPlan {
     /// The first invalid setting, or a column that is constant.
     pub fn check(&self, series: &LagSeries) -> Result<()> {
         if self.lags.is_empty() {
-            return Err(invalid(Parameter::Lags, "[]", "at least one lag"));
+            return Err(invalid(Parameter::Lags, "[]", "give at least one lag"));
         }
         if self.lags.windows(2).any(|pair| pair[0] >= pair[1]) {
             let problem = "the lags of the plan are not in ascending order".into();
@@ -446,7 +446,7 @@ mod tests {
             let series = LagSeries { x: &x, y, given: &[], timeline: &timeline };
             plan.check(&series).unwrap_err().to_string()
         };
-        assert_eq!(refusal(vec![], &x), "lags = []: at least one lag");
+        assert_eq!(refusal(vec![], &x), "lags = []: give at least one lag");
         let text = "lags = -25: the series has 50 steps; lags must be at most 24, half of that";
         assert_eq!(refusal(vec![3, -25], &x), text);
         assert!(refusal(vec![1], &constant).contains("'c' has the same value in every row"));

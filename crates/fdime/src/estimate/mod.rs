@@ -252,7 +252,7 @@ impl Findings<'_> {
             standard_error,
             spread,
             gap,
-            unseen_share: plan.portfolio.unseen_share(informative_rows(table)),
+            unseen_share: plan.unseen_share(informative_rows(table)),
             undetectable: undetectable(table, serial.rows_for(plan.order), &plan.method),
             upper_limit: entropy.as_ref().map_or(f64::INFINITY, |bound| bound.largest),
         };
@@ -561,7 +561,7 @@ fn nearest_neighbours(
         standard_error,
         spread: 0.0,
         gap: 0.0,
-        unseen_share: plan.portfolio.unseen_share(table.rows),
+        unseen_share: plan.unseen_share(table.rows),
         undetectable,
         upper_limit: f64::INFINITY,
     };

@@ -94,6 +94,14 @@ pub struct EstimatePlan {
 }
 
 impl EstimatePlan {
+    /// Returns the share of the information that an estimate from this many rows may miss without a
+    /// warning: some, however many rows there are, more if rows are few, and more if critics are
+    /// trained for a short time.
+    pub(super) fn unseen_share(&self, rows: usize) -> f64 {
+        let shortness = if self.method.needs_numbers() { 1.0 } else { self.portfolio.shortness() };
+        0.04 * shortness + 1.8 / (rows as f64).sqrt()
+    }
+
     /// Returns the plan for a method and an effort.
     pub fn new(method: Method, effort: Effort) -> Self {
         EstimatePlan {
@@ -143,7 +151,7 @@ impl EstimatePlan {
     /// The first invalid setting.
     pub fn check(&self, rows: usize) -> Result<()> {
         if !(2..=20).contains(&self.folds) {
-            return Err(invalid(Parameter::Folds, self.folds, "between 2 and 20"));
+            return Err(invalid(Parameter::Folds, self.folds, "must be between 2 and 20"));
         }
         if rows > u32::MAX as usize {
             return Err(invalid(Parameter::Rows, rows, "a table has at most 2^32 - 1 rows"));
@@ -157,7 +165,7 @@ impl EstimatePlan {
             return Err(invalid(
                 Parameter::Permutations,
                 self.permutations,
-                "between 19 and 100000",
+                "must be between 19 and 100000",
             ));
         }
         if let (ChainChoice::Blocks(blocks), Method::Ksg) = (self.chain, &self.method) {
@@ -166,7 +174,7 @@ impl EstimatePlan {
             return Err(invalid(Parameter::Chain, blocks, expected));
         }
         if self.portfolio.recipes.is_empty() {
-            return Err(invalid(Parameter::Recipes, "[]", "at least one recipe"));
+            return Err(invalid(Parameter::Recipes, "[]", "give at least one recipe"));
         }
         for recipe in &self.portfolio.recipes {
             recipe.training(&self.method.estimator(), rows, self.seed).check()?;
@@ -186,7 +194,8 @@ impl EstimatePlan {
         let RowOrder::Series { gap } = self.order else { return Ok(()) };
         let max_gap = largest_gap(rows, self.folds).unwrap_or(0);
         if gap > max_gap {
-            let expected = format!("at most {max_gap} for {} folds of {rows} rows", self.folds);
+            let expected =
+                format!("must be at most {max_gap} for {} folds of {rows} rows", self.folds);
             return Err(invalid(Parameter::Blocks, gap, expected));
         }
         if self.method.estimator().readout() == Readout::InfoNce {

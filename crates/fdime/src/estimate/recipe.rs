@@ -221,13 +221,10 @@ impl Portfolio {
         Portfolio { recipes: vec![recipe], race_folds: 0, finalists: 1 }
     }
 
-    /// Returns the share of the information that critics may miss without a warning: some, however many
-    /// rows there are, more if rows are few, and more if trainings are short.
-    pub(super) fn unseen_share(&self, rows: usize) -> f64 {
+    /// Returns how much shorter the longest training is than usual; 1 for none.
+    pub(super) fn shortness(&self) -> f64 {
         let steps = self.recipes.iter().map(|recipe| recipe.steps).max().unwrap_or(0);
-        // Without steps nothing is trained, so nothing is cut short.
-        let steps = if steps == 0 { USUAL_STEPS } else { steps.min(USUAL_STEPS) };
-        0.04 * USUAL_STEPS as f64 / steps as f64 + 1.8 / (rows as f64).sqrt()
+        if steps == 0 { 1.0 } else { (USUAL_STEPS as f64 / steps as f64).max(1.0) }
     }
 
     /// Returns the number of recipes that run on all of `folds` folds of this many training rows.

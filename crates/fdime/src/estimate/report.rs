@@ -216,6 +216,15 @@ impl EstimateRecord {
         self.lower_bound_nats.filter(|bound| (bound - self.unclipped_nats).abs() > 1e-6)
     }
 
+    /// Returns what the lower bound is of.
+    pub fn lower_bound_name(&self) -> &'static str {
+        let is_trained = |method: Method| !method.needs_numbers();
+        match self.estimator.parse().is_ok_and(is_trained) {
+            true => "lower bound from the same critics",
+            false => "lower bound from held-out rows",
+        }
+    }
+
     /// Returns what the columns that are held fixed tell about x and y.
     fn explained(&self, bits: bool) -> Option<Paragraph> {
         let figures = self.given.as_ref()?;
@@ -238,7 +247,7 @@ impl EstimateRecord {
             ("Gaussian copula", gaussian_copula_nats),
             ("KSG", ksg_nats),
             ("without the chain", self.chain.as_ref().map(|chain| chain.direct_nats.0)),
-            ("lower bound from the same critics", self.separate_lower_bound()),
+            (self.lower_bound_name(), self.separate_lower_bound()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} {:.3}", amount(Nats(value?), bits))))

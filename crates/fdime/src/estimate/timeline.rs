@@ -146,7 +146,7 @@ fn on_grid(
         members.sort_by(|a, b| times[*a].total_cmp(&times[*b]));
         for pair in members.windows(2) {
             if times[pair[0]] == times[pair[1]] {
-                return Err(repeated([pair[0], pair[1]], times));
+                return Err(repeated([pair[0], pair[1]]));
             }
             differences.push(times[pair[1]] - times[pair[0]]);
         }
@@ -158,11 +158,11 @@ fn on_grid(
         for pair in rows.windows(2) {
             let count = (times[pair[1]] - times[pair[0]]) / step;
             if (count - count.round()).abs() > TOLERANCE {
-                return Err(off_grid([pair[0], pair[1]], times, step));
+                return Err(off_grid([pair[0], pair[1]], count));
             }
             steps = steps.saturating_add(count.round() as usize);
             if steps > MAX_STEPS_PER_ROW * differences.len() {
-                return Err(mostly_gaps(differences.len(), step));
+                return Err(mostly_gaps(differences.len()));
             }
             placed.resize(placed.len() + count.round() as usize - 1, None);
             placed.push(Some(pair[1]));
@@ -184,32 +184,30 @@ fn refused(problem: Message) -> Error {
     Error::Selection { choice: Message::new().parameter(Parameter::Time), problem }
 }
 
-fn repeated([first, second]: [usize; 2], times: &[f64]) -> Error {
+fn repeated([first, second]: [usize; 2]) -> Error {
     let text = format!(
-        "rows {} and {} have the same time, {}; if they belong to different recordings, name the \
-         column of recordings in ",
+        "rows {} and {} have the same time; if they belong to different recordings, name the column \
+         of recordings in ",
         first + 1,
         second + 1,
-        times[first]
     );
     refused(Message::from(text).parameter(Parameter::Group))
 }
 
-fn off_grid([first, second]: [usize; 2], times: &[f64], step: f64) -> Error {
+fn off_grid([first, second]: [usize; 2], steps: f64) -> Error {
     let text = format!(
-        "the times are not on a grid: row {} is {:.6} after row {}, which is not a multiple of the step \
-         {step:.6}; resample the series to equal steps, or leave out ",
+        "the times are not at equal steps: row {} is {steps:.3} steps after row {}, where a step is the \
+         shortest time between two rows; resample the series, or leave out ",
         second + 1,
-        times[second] - times[first],
         first + 1,
     );
     refused(Message::from(text).parameter(Parameter::Time).text(" to count lags in rows"))
 }
 
-fn mostly_gaps(rows: usize, step: f64) -> Error {
+fn mostly_gaps(rows: usize) -> Error {
     let text = format!(
-        "the times have a step of {step:.6}, but more than {MAX_STEPS_PER_ROW} steps for each of {rows} \
-         rows; name the column of recordings in "
+        "the times have more than {MAX_STEPS_PER_ROW} steps for each of {rows} rows, where a step is the \
+         shortest time between two rows; name the column of recordings in "
     );
     let message = Message::from(text).parameter(Parameter::Group).text(", or leave out ");
     refused(message.parameter(Parameter::Time).text(" to count lags in rows"))
@@ -276,9 +274,12 @@ mod tests {
     fn times_that_are_not_on_a_grid_are_refused() {
         let refusal = |times: &[f64]| timeline(times, None).unwrap_err().to_string();
         let text = refusal(&[0.0, 1.0, 2.0, 4.5]);
-        assert!(text.starts_with("time: ") && text.contains("row 4 is 2.5"), "{text}");
+        assert!(
+            text.starts_with("time: ") && text.contains("row 4 is 2.500 steps after row 3"),
+            "{text}"
+        );
         assert!(text.contains("leave out time"), "{text}");
-        assert!(refusal(&[0.0, 1.0, 1.0]).contains("rows 2 and 3 have the same time, 1; "));
+        assert!(refusal(&[0.0, 1.0, 1.0]).contains("rows 2 and 3 have the same time; "));
         assert!(refusal(&[0.0, 1.0, 1e9]).contains("more than 20 steps for each"));
         let texts = Values::Discrete { codes: vec![0], labels: vec!["a".into()] };
         let texts = Column { name: "t".into(), values: texts };

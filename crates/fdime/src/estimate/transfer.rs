@@ -68,7 +68,8 @@ impl TransferPlan {
     /// The first invalid setting.
     pub fn check(&self, timeline: &Timeline) -> Result<()> {
         if let Some(history) = self.history.filter(|history| !(1..=MAX_PAST).contains(history)) {
-            let expected = format!("between 1 and {MAX_PAST} steps of the series' own past");
+            let expected =
+                format!("must be between 1 and {MAX_PAST} steps of the series' own past");
             return Err(invalid(Parameter::History, history, expected));
         }
         if let Some(lags) = &self.lags {
@@ -145,7 +146,7 @@ impl TransferPlan {
 
 fn check_lags(lags: &[usize]) -> Result<()> {
     if lags.is_empty() {
-        return Err(invalid(Parameter::Lags, "[]", "at least one lag"));
+        return Err(invalid(Parameter::Lags, "[]", "give at least one lag"));
     }
     if lags.contains(&0) {
         let expected = "lags must be at least 1: only the past is used";
@@ -625,11 +626,13 @@ mod tests {
             change(&mut plan);
             plan.check(&timeline).unwrap_err().to_string()
         };
-        assert!(refusal(&|plan| plan.history = Some(0)).starts_with("history = 0: between 1"));
+        assert!(
+            refusal(&|plan| plan.history = Some(0)).starts_with("history = 0: must be between 1")
+        );
         assert!(
             refusal(&|plan| plan.history = Some(50)).contains("at most 49, half of the 100 steps")
         );
-        assert!(refusal(&|plan| plan.lags = Some(vec![])).starts_with("lags = []: at least"));
+        assert!(refusal(&|plan| plan.lags = Some(vec![])).starts_with("lags = []: give at least"));
         assert!(refusal(&|plan| plan.lags = Some(vec![0, 1])).contains("at least 1"));
         assert!(refusal(&|plan| plan.lags = Some(vec![2, 1])).contains("ascending"));
         assert!(

@@ -56,7 +56,7 @@ impl ChannelScenario {
 
     fn bits(of_zero: f64, of_one: f64, given: f64) -> Result<Self> {
         if !(0.0..=1.0).contains(&given) {
-            return Err(invalid(Parameter::Scenario, given, "a probability from 0 to 1"));
+            return Err(invalid(Parameter::Scenario, given, "must be a probability from 0 to 1"));
         }
         Ok(ChannelScenario { levels: vec![0.0, 1.0], noise: Noise::Flips(of_zero, of_one) })
     }
@@ -79,7 +79,11 @@ impl ChannelScenario {
         let (low, high) = checked_range(rates)?;
         if low < 0.0 || high > MAX_RATE {
             let given = if low < 0.0 { low } else { high };
-            return Err(invalid(Parameter::Levels, given, format!("rates from 0 to {MAX_RATE}")));
+            return Err(invalid(
+                Parameter::Levels,
+                given,
+                format!("must be rates from 0 to {MAX_RATE}"),
+            ));
         }
         Ok(ChannelScenario { levels: rates.to_vec(), noise: Noise::Counts })
     }
@@ -175,7 +179,7 @@ impl ChannelScenario {
 /// Returns the smallest and the largest of at least two finite levels.
 fn checked_range(levels: &[f64]) -> Result<(f64, f64)> {
     if levels.len() < 2 || !levels.iter().all(|level| level.is_finite()) {
-        return Err(invalid(Parameter::Levels, format!("{levels:?}"), "two or more numbers"));
+        return Err(invalid(Parameter::Levels, format!("{levels:?}"), "give two or more numbers"));
     }
     Ok(range(levels))
 }

@@ -36,7 +36,9 @@ impl DenseGaussian {
                 let is_below = |rho: f64| information(rho, dim) < mi;
                 bisect((0.0, MAX_RHO), 200, arithmetic_mean, is_below).1
             }
-            Level::Mi(_) => return Err(level.out_of_range("between 0 and about 10 nats here")),
+            Level::Mi(_) => {
+                return Err(level.out_of_range("must be between 0 and about 10 nats here"));
+            }
             _ => {
                 return Err(level.unsupported("dense-gaussian", "MI (nats) or rho"));
             }

@@ -27,7 +27,7 @@ impl Gaussian {
             return Err(invalid(
                 Parameter::Dim,
                 dim,
-                format!("at least {pairs} for this scenario"),
+                format!("must be at least {pairs} for this scenario"),
             ));
         }
         let (rho, noise) = match level {

@@ -55,7 +55,11 @@ impl Schedule {
             ));
         }
         if self.iterations == 0 {
-            return Err(invalid(Parameter::Iterations, 0, "at least one iteration at each level"));
+            return Err(invalid(
+                Parameter::Iterations,
+                0,
+                "must be at least one iteration at each level",
+            ));
         }
         if self.total() > MAX_ITERATIONS {
             let expected = "a run has at most 10^9 iterations over all levels";

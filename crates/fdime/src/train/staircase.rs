@@ -168,13 +168,17 @@ impl StaircasePlan {
     /// The first invalid setting.
     pub fn check(&self) -> Result<()> {
         if !(1..=MAX_RUNS).contains(&self.runs) {
-            return Err(invalid(Parameter::Runs, self.runs, format!("between 1 and {MAX_RUNS}")));
+            return Err(invalid(
+                Parameter::Runs,
+                self.runs,
+                format!("must be between 1 and {MAX_RUNS}"),
+            ));
         }
         if self.last == 0 {
-            return Err(invalid(Parameter::Last, 0, "at least one iteration"));
+            return Err(invalid(Parameter::Last, 0, "must be at least one iteration"));
         }
         if self.estimators.is_empty() {
-            return Err(invalid(Parameter::Estimator, "[]", "at least one, e.g. gan-dime"));
+            return Err(invalid(Parameter::Estimator, "[]", "give at least one, e.g. gan-dime"));
         }
         if let Some(chain) = &self.chain {
             // Before there are plans for the terms: there may be none, or too many.

@@ -70,8 +70,8 @@ impl SavedEstimate {
     }
 }
 
-/// Returns the whole page.
-pub fn render(saved: &SavedEstimate) -> String {
+/// Returns the whole page, with the estimate in bits or in nats.
+pub fn render(saved: &SavedEstimate, bits: bool) -> String {
     let (title, estimate) = (saved.title(), &saved.record);
     let page = html! {
         (DOCTYPE)
@@ -88,7 +88,7 @@ pub fn render(saved: &SavedEstimate) -> String {
                     h1 { (title) }
                     p.soft { (estimate.sides()) }
                     div.cards {
-                        (card("Estimate", headline(estimate)))
+                        (card("Estimate", headline(estimate, bits)))
                         (card("Reliability", verdict(estimate)))
                     }
                     (cards(saved))
@@ -205,13 +205,19 @@ fn figure(label: &str, legend: &[Key], panel: &Panel) -> Markup {
     html! { figure { (plot::inline(panel, legend, label, (WIDTH, height))) } }
 }
 
-fn headline(estimate: &EstimateRecord) -> Markup {
-    let both = |nats: f64| format!("{nats:.3} nats ({:.3} bits)", Nats(nats).bits());
-    let (low, high) = (both(estimate.ci_low), both(estimate.ci_high));
+fn headline(estimate: &EstimateRecord, bits: bool) -> Markup {
+    let in_nats = |nats: f64| format!("{nats:.3} nats");
+    let in_bits = |nats: f64| format!("{:.3} bits", Nats(nats).bits());
+    let both = |nats: f64| match bits {
+        true => [in_bits(nats), in_nats(nats)],
+        false => [in_nats(nats), in_bits(nats)],
+    };
+    let ([number, other], [low, other_low], [high, other_high]) =
+        (both(estimate.mi_nats), both(estimate.ci_low), both(estimate.ci_high));
     html! {
-        p.number { (format!("{:.3} nats", estimate.mi_nats)) }
-        p { (format!("{:.3} bits; 95% interval {low} to {high}", Nats(estimate.mi_nats).bits())) }
-        p { (estimate.dependence(false)) }
+        p.number { (number) }
+        p { (format!("{other}; 95% interval {low} ({other_low}) to {high} ({other_high})")) }
+        p { (estimate.dependence(bits)) }
         p.soft { (estimate.source()) }
         @for note in &estimate.notes {
             p.soft { "note: " (note) }
@@ -397,7 +403,7 @@ fn comparison(estimate: &EstimateRecord) -> Markup {
     let methods = [
         ("this estimate", Some(estimate.mi_nats)),
         ("without the chain", estimate.chain.as_ref().map(|chain| chain.direct_nats.0)),
-        ("lower bound from the same critics", estimate.separate_lower_bound()),
+        (estimate.lower_bound_name(), estimate.separate_lower_bound()),
         ("Gaussian copula", estimate.baselines.gaussian_copula_nats),
         ("KSG, nearest neighbours", estimate.baselines.ksg_nats),
     ];
@@ -438,9 +444,11 @@ fn scatter_axis(column: &ScatterColumn, length: f64) -> Axis {
     }
     let mut values = column.values.clone();
     values.sort_by(f64::total_cmp);
-    // A few extreme values must not squeeze all others into a corner.
-    let (low, high) = central_range(&values, 0.005);
-    Axis::fitted(&column.name, [low, high], false)
+    // A few extreme values, or heavy tails, must not squeeze all others into a corner.
+    let ((low, high), (first, third)) =
+        (central_range(&values, 0.005), central_range(&values, 0.25));
+    let reach = if third > first { 4.0 * (third - first) } else { f64::INFINITY };
+    Axis::fitted(&column.name, [low.max(first - reach), high.min(third + reach)], false)
 }
 
 /// Returns an empty panel with room for the names of categories. Those of x are written upwards if

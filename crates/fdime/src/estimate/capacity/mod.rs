@@ -135,7 +135,7 @@ pub fn channel_capacity(
     let pairs = channel.pairwise_information();
     Ok(ChannelCapacity {
         capacity: Nats(capacity),
-        interval: figures.interval(&estimate, plan.portfolio.unseen_share(table.rows)),
+        interval: figures.interval(&estimate, plan.unseen_share(table.rows)),
         levels: levels.collect(),
         discriminability: pairs.into_iter().map(|i| Nats(i).bits().clamp(0.0, 1.0)).collect(),
         verdict: verdict(&estimate, &input),

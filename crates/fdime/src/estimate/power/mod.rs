@@ -83,7 +83,7 @@ impl PowerPlan {
         let (Some(x_noise), Some(y_noise)) = (columns.0.checked_sub(x), columns.1.checked_sub(y))
         else {
             let value = format!("{}+{}", columns.0, columns.1);
-            let expected = format!("at least {x}+{y}, the columns that share information");
+            let expected = format!("must be at least {x}+{y}, the columns that share information");
             return Err(invalid(Parameter::Dim, value, expected));
         };
         let noise_columns = (x_noise, y_noise);
@@ -108,16 +108,17 @@ impl PowerPlan {
     pub fn check(&self) -> Result<()> {
         let scenario = distribution(&self.scenario, self.level)?;
         if !(self.alpha > 0.0 && self.alpha <= 0.5) {
-            return Err(invalid(Parameter::Alpha, self.alpha, "above 0 and at most 0.5"));
+            return Err(invalid(Parameter::Alpha, self.alpha, "must be above 0 and at most 0.5"));
         }
         let permutations = self.estimate.permutations;
         let enough = (1.0 / self.alpha).ceil() as usize - 1;
         if enough > MAX_PERMUTATIONS {
-            let expected = format!("at least 1/{}, the smallest p-value", MAX_PERMUTATIONS + 1);
+            let expected =
+                format!("must be at least 1/{}, the smallest p-value", MAX_PERMUTATIONS + 1);
             return Err(invalid(Parameter::Alpha, self.alpha, expected));
         }
         if permutations < enough {
-            let expected = format!("at least {enough} for an alpha of {}", self.alpha);
+            let expected = format!("must be at least {enough} for an alpha of {}", self.alpha);
             return Err(invalid(Parameter::Permutations, permutations, expected));
         }
         if self.estimate.method == Method::Ksg {
@@ -132,7 +133,8 @@ impl PowerPlan {
         match &self.size {
             StudySize::Search(power) => {
                 if !(*power > self.alpha && *power < 1.0) {
-                    let expected = format!("above alpha, which is {}, and below 1", self.alpha);
+                    let expected =
+                        format!("must be above alpha, which is {}, and below 1", self.alpha);
                     return Err(invalid(Parameter::Power, power, expected));
                 }
                 if scenario.mutual_information().0 <= 0.0 {
@@ -142,20 +144,20 @@ impl PowerPlan {
                     return Err(invalid(Parameter::Mi, mi_text(self.level), expected));
                 }
                 if self.tables < 2 * BATCH {
-                    let expected = format!("at least {} for a search", 2 * BATCH);
+                    let expected = format!("must be at least {} for a search", 2 * BATCH);
                     return Err(invalid(Parameter::Tables, self.tables, expected));
                 }
             }
             StudySize::Rows(sizes) => {
                 if sizes.is_empty() {
-                    return Err(invalid(Parameter::Rows, "[]", "at least one number of rows"));
+                    return Err(invalid(Parameter::Rows, "[]", "give at least one number of rows"));
                 }
                 if let Some(rows) = sizes.iter().find(|rows| **rows < min_rows) {
-                    let expected = format!("at least {min_rows} rows, 4 for each fold");
+                    let expected = format!("must be at least {min_rows} rows, 4 for each fold");
                     return Err(invalid(Parameter::Rows, rows, expected));
                 }
                 if self.tables == 0 {
-                    return Err(invalid(Parameter::Tables, self.tables, "at least 1"));
+                    return Err(invalid(Parameter::Tables, self.tables, "must be at least 1"));
                 }
                 let largest = sizes.iter().copied().max().unwrap_or(0);
                 check_table(largest, self.columns(&scenario))?;
@@ -585,14 +587,17 @@ mod tests {
         let refusal =
             |plan: Result<PowerPlan>| plan.and_then(|plan| plan.check()).unwrap_err().to_string();
         for (plan, expected) in [
-            (plan(search(1.0), Level::Mi(0.1), (1, 1)), "power = 1: above alpha"),
-            (plan(search(0.02), Level::Mi(0.1), (1, 1)), "power = 0.02: above alpha"),
+            (plan(search(1.0), Level::Mi(0.1), (1, 1)), "power = 1: must be above alpha"),
+            (plan(search(0.02), Level::Mi(0.1), (1, 1)), "power = 0.02: must be above alpha"),
             (plan(search(0.8), Level::Mi(0.0), (1, 1)), "mi = 0: there is no dependence"),
-            (plan(StudySize::Rows(vec![]), Level::Mi(0.1), (1, 1)), "at least one number"),
-            (plan(StudySize::Rows(vec![7]), Level::Mi(0.1), (1, 1)), "rows = 7: at least 20 rows"),
+            (plan(StudySize::Rows(vec![]), Level::Mi(0.1), (1, 1)), "give at least one number"),
+            (
+                plan(StudySize::Rows(vec![7]), Level::Mi(0.1), (1, 1)),
+                "rows = 7: must be at least 20",
+            ),
             (
                 plan(search(0.8), Level::Mi(0.1), (0, 1)),
-                "dim = 0+1: at least 1+1, the columns that share",
+                "dim = 0+1: must be at least 1+1, the columns that share",
             ),
         ] {
             let message = refusal(plan);

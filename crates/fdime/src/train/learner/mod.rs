@@ -10,7 +10,7 @@ pub(crate) use njee::{bin_count, classifiers};
 
 use super::HeldOut;
 use crate::critic::{Batch, CriticPlan, GradientParts};
-use crate::error::{Error, Result, unknown_name};
+use crate::error::{Error, Result, invalid, unknown_name};
 use crate::link::Link;
 use crate::message::Parameter;
 use crate::nats::Nats;
@@ -253,6 +253,11 @@ impl FromStr for AnyEstimator {
     fn from_str(name: &str) -> Result<Self> {
         match name {
             Self::NJEE => Ok(AnyEstimator::Njee),
+            "auto" | "copula" | "cca" | "ksg" => Err(invalid(
+                Parameter::Estimator,
+                name,
+                "is for tables; fresh samples need an estimator that is trained, e.g. gan-dime",
+            )),
             _ => name.parse().map(AnyEstimator::Critic).map_err(|error| match error {
                 Error::UnknownName { suggestion: None, .. } => {
                     unknown_name(Parameter::Estimator, name, [Self::NJEE])
