@@ -37,6 +37,16 @@ def test_given_rows_have_no_answer_but_a_power():
     assert again.sizes[1] == study.sizes[0]
 
 
+def test_dimensions_are_written_as_on_the_command_line():
+    options = {**QUICK, "rows": 100, "tables": 20}
+    expected = fdime.power_analysis(0.2, dim=(2, 1), **options)
+    assert fdime.power_analysis(0.2, dim="2+1", **options).sizes == expected.sizes
+    assert fdime.power_analysis(0.2, dim="2", **options).dim == (2, 2)
+    for dim in ("1+2+3", (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"dim=.*: give one number, or two such as \(5, 2\)"):
+            fdime.power_analysis(0.2, dim=dim, **options)
+
+
 def test_a_figure_is_drawn():
     pytest.importorskip("matplotlib").use("Agg")
     for options in ({}, {"rows": [60, 200]}):

@@ -110,7 +110,7 @@ class PowerAnalysis(Summarised):
 def power_analysis(
     mi: float | str,
     *,
-    dim: int | Sequence[int] = 1,
+    dim: int | str | Sequence[int] = 1,
     pairs: int | None = None,
     power: float = 0.8,
     rows: int | Iterable[int] | None = None,
@@ -137,7 +137,7 @@ def power_analysis(
     mi
         The mutual information to detect: nats, or a text such as ``"rho=0.3"``.
     dim
-        The numbers of columns of x and of y, such as ``(5, 5)``; one number means both.
+        The numbers of columns of x and of y, such as ``(5, 2)`` or ``"5+2"``; one number means both.
     pairs
         The number of pairs of columns that share the information equally; all others are noise. None
         means the smaller of the two dimensions.
@@ -160,8 +160,7 @@ def power_analysis(
     >>> study.sizes[0].power < study.sizes[1].power
     True
     """
-    x, y = dim if isinstance(dim, Sequence) else (dim, dim)
-    columns = (check_count(x, "dim"), check_count(y, "dim"))
+    columns = _dimensions(dim)
     shared = min(columns) if pairs is None else check_count(pairs, "pairs")
     sizes = rows if rows is None or isinstance(rows, Iterable) else [rows]
     plan = estimate_plan(
@@ -181,3 +180,14 @@ def power_analysis(
             callback,
         )
     return PowerAnalysis._from_native(answer)
+
+
+def _dimensions(dim: int | str | Sequence[int]) -> tuple[int, int]:
+    """Return the numbers of columns of x and of y."""
+    if isinstance(dim, str):
+        sides = [int(part) if part.strip().isdecimal() else part for part in dim.split("+")]
+    else:
+        sides = list(dim) if isinstance(dim, Sequence) else [dim]
+    if len(sides) not in (1, 2):
+        raise ValueError(f"dim={dim!r}: give one number, or two such as (5, 2) or '5+2'")
+    return check_count(sides[0], "dim"), check_count(sides[-1], "dim")
