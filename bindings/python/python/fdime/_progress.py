@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 #: Called with the fraction of the work that is done.
 ProgressCallback = Callable[[float], object]
 
@@ -27,16 +29,21 @@ class _ProgressBar:
         if elapsed < self._DELAY:
             return
         done = int(self._WIDTH * fraction)
-        left = f", {elapsed / fraction - elapsed:.0f} s left" if fraction > 0.02 else ""
+        left = f", {elapsed / fraction - elapsed:.0f} s left" if 0.02 < fraction < 1.0 else ""
         bar = "█" * done + "░" * (self._WIDTH - done)
         line = f"{bar} {fraction:4.0%}  {elapsed:.0f} s elapsed{left}"
         if line != self._shown:
             self._write(line)
             self._shown = line
 
-    def clear(self) -> None:
-        if self._shown:
+    def finish(self, complete: bool) -> None:
+        """Clear the line. An output of a notebook cannot be removed, so there the bar stays."""
+        if not self._shown:
+            return
+        if not _in_notebook():
             self._write("")
+        elif complete:
+            self(1.0)
 
     def _write(self, line: str) -> None:
         if _in_notebook():
@@ -57,22 +64,37 @@ class _ProgressBar:
 class progress_callback:
     """Context manager that returns the callback for a ``progress`` argument.
 
-    True shows a progress bar, False shows none, and a function is called as it is. None shows the bar
-    on a terminal and in a notebook.
+    True shows a progress bar, False shows none, and a function is called; its last value is 1. None
+    shows the bar on a terminal and in a notebook.
     """
 
     def __init__(self, progress: bool | ProgressCallback | None) -> None:
         if progress is None:
             progress = sys.stderr is not None and (sys.stderr.isatty() or _in_notebook())
-        self._bar = _ProgressBar() if progress is True else None
-        self._callback = self._bar if isinstance(progress, bool) else progress
+        self._bar = self._function = None
+        if isinstance(progress, (bool, np.bool_)):
+            self._bar = _ProgressBar() if progress else None
+        elif callable(progress):
+            self._function = progress
+        else:
+            advice = "give True, False or a function of the completed fraction"
+            raise TypeError(f"progress={progress!r}: {advice}")
+        self._reported = 0.0
 
     def __enter__(self) -> ProgressCallback | None:
-        return self._callback
+        return self._bar if self._function is None else self._report
 
-    def __exit__(self, *_: object) -> None:
+    def _report(self, fraction: float) -> None:
+        assert self._function is not None
+        self._reported = fraction
+        self._function(fraction)
+
+    def __exit__(self, error: object, *_: object) -> None:
+        complete = error is None
         if self._bar:
-            self._bar.clear()
+            self._bar.finish(complete)
+        elif self._function and complete and self._reported < 1.0:
+            self._function(1.0)
 
 
 def _in_notebook() -> bool:
