@@ -114,12 +114,67 @@ INVALID = [
     (
         lambda: fdime.mutual_information(X, Y, seed=-1),
         ValueError,
-        r"seed=-1: give a number from 0 to 2\^63 - 1",
+        "seed=-1: must not be negative",
     ),
     (
         lambda: fdime.mutual_information(X, Y, permutations=3),
         ValueError,
         "permutations=3: between 19 and 100000",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, permutations=-1),
+        ValueError,
+        "permutations=-1: must not be negative",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, effort=1),
+        TypeError,
+        "effort=1: write 'quick', 'default' or 'max'",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, missing=True),
+        TypeError,
+        "missing=True: write 'drop' or 'error'",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, device=0),
+        TypeError,
+        "device=0: write 'auto', 'cpu' or 'cuda'",
+    ),
+    (
+        lambda: fdime.select_features(X, Y, criterion=None),
+        TypeError,
+        "criterion=None: write 'forward', 'cmim', 'jmi' or 'mrmr'",
+    ),
+    (
+        lambda: fdime.power_analysis(0.1, scenario=1),
+        TypeError,
+        r"scenario=1: give a name; fdime.names\(\) lists all names",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, progress=3),
+        TypeError,
+        "progress=3: give True, False or a function of the completed fraction",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, plan=fdime.estimate_plan(), seed=0, effort="max"),
+        ValueError,
+        "plan cannot be used with effort, seed, which it sets",
+    ),
+    (
+        lambda: fdime.channel_capacity(Y > 0, X, plan=fdime.estimate_plan(), folds=4),
+        ValueError,
+        "plan cannot be used with folds, which it sets",
+    ),
+    (
+        lambda: fdime.mutual_information(X, Y, n_jobs=2),
+        TypeError,
+        r"mutual_information\(\) has no argument 'n_jobs'; use threads, the number",
+    ),
+    (
+        lambda: fdime.mutual_information_matrix(X, threads=1),
+        TypeError,
+        r"mutual_information_matrix\(\) has no argument 'threads'; use n_jobs, the number",
     ),
     (lambda: fdime.mutual_information(X, Y, blocks=99), ValueError, "blocks=99: at most"),
     (
@@ -213,7 +268,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information(X, Y, seed=2**64),
         ValueError,
-        "seed=18446744073709551616: give a number from 0",
+        r"seed=18446744073709551616: must be below 2\^63",
     ),
     (
         lambda: fdime.mutual_information(X, Y, plan={"a": object()}),
@@ -231,13 +286,13 @@ INVALID = [
         ValueError,
         r"column 'x2' has no value \(NaN\) in row 7",
     ),
-    (lambda: fdime.Scenario("gaussian").sample(-1), ValueError, "n=-1: give a number from 0"),
+    (lambda: fdime.Scenario("gaussian").sample(-1), ValueError, "n=-1: must not be negative"),
     (
         lambda: fdime.Scenario("gaussian").sample(10**15),
         MemoryError,
         "n=1000000000000000: not enough memory for so many rows",
     ),
-    (lambda: fdime.Scenario("gaussian", dim=-1), ValueError, "dim=-1: give a number from 0"),
+    (lambda: fdime.Scenario("gaussian", dim=-1), ValueError, "dim=-1: must not be negative"),
     (lambda: fdime.Divergence("u^2^3"), ValueError, "put one of two powers in parentheses"),
     (
         lambda: fdime.Divergence(lambda u: u.log()),
@@ -255,7 +310,7 @@ INVALID = [
     (lambda: fdime.Scenario("gaussian", level=None), TypeError, "level=None: give nats"),
     (lambda: fdime.staircase_plan("kl-dime", hidden="256"), TypeError, "give the widths of"),
     (lambda: fdime.staircase_plan("kl-dime", hidden=[3.5]), TypeError, "hidden=3.5: give a whole"),
-    (lambda: fdime.staircase_plan("kl-dime", dim=-1), ValueError, "dim=-1: give a number from 0"),
+    (lambda: fdime.staircase_plan("kl-dime", dim=-1), ValueError, "dim=-1: must not be negative"),
     (
         lambda: fdime.mutual_information_matrix(X[:, :1]),
         ValueError,
@@ -354,6 +409,18 @@ def test_invalid_arguments_raise_errors_with_advice(call, kind, message):
         call()
     assert type(raised.value) is kind
     assert "--" not in str(raised.value), "flags belong to the command line"
+
+
+def test_warnings_name_the_line_of_the_caller():
+    lags = {"lags": [0], "effort": "quick", "permutations": 19}
+    for call in (
+        lambda f: fdime.Divergence(f),
+        lambda f: fdime.mutual_information(X, Y, estimator=f, effort="quick", permutations=19),
+        lambda f: fdime.lagged_information(X[:, 0], Y, estimator=f, **lags),
+    ):
+        with pytest.warns(fdime.FdimeWarning, match="constant is subtracted") as warned:
+            call("f:u*ln(u)+3")
+        assert {warning.filename for warning in warned} == {__file__}
 
 
 def test_data_on_a_gpu_is_not_read():

@@ -116,6 +116,8 @@ def test_saved_critics_are_read_by_the_command_line(gaussian, result, apply_comm
     assert np.array_equal(critics.score_samples(x, y), result.score_samples(x, y))
     with pytest.raises(FileNotFoundError, match="there is no such file of critics"):
         fdime.Critics.load(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match="cannot write .*: there is no folder .*nowhere"):
+        result.critics.save(tmp_path / "nowhere" / "critics")
 
 
 def test_dropped_rows_are_nan_in_pointwise(gaussian):
@@ -145,6 +147,8 @@ def test_categories_and_time_series():
     assert rows.plan["order"] == "exchangeable"
     assert any(reason.code == "serial-dependence" for reason in rows.verdict.reasons)
     assert fdime.estimate_plan(blocks=True)["order"] == "automatic-series"
+    assert fdime.estimate_plan(blocks=np.True_)["order"] == "automatic-series"
+    assert fdime.estimate_plan(blocks=np.False_)["order"] == "exchangeable"
 
 
 def test_every_kind_of_estimator(gaussian):

@@ -115,8 +115,13 @@ def test_bad_arguments_are_refused(series, change, message):
 
 @pytest.mark.parametrize("lags", [3, "0..5", [0.5], [True]])
 def test_lags_are_whole_numbers(series, lags):
-    with pytest.raises(TypeError, match="lags.*give whole numbers, such as range"):
+    with pytest.raises(TypeError, match="lags.* whole numbers?.* range"):
         fdime.lagged_information(*series[:2], lags=lags)
+
+
+def test_a_single_lag_is_written_as_a_list(series):
+    with pytest.raises(TypeError, match=r"lags=4: give a list .* such as \[4\] or range"):
+        fdime.lagged_information(*series[:2], lags=4)
 
 
 def test_many_pairs_continue_a_journal_after_a_kill(series, tmp_path, monkeypatch):

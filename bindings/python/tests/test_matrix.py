@@ -203,6 +203,23 @@ def test_rows_and_a_target_as_on_the_command_line(table, command, tmp_path):
             fdime.mutual_information_matrix(numbers, **options)
 
 
+def test_a_journal_needs_its_folder(table, tmp_path):
+    """And no journal is left behind if another argument is invalid."""
+    numbers, missing = table[["a", "b"]].to_numpy(), tmp_path / "nowhere" / "pairs.jsonl"
+    for call in (
+        lambda: fdime.mutual_information_matrix(numbers, journal=missing),
+        lambda: fdime.transfer_network(numbers, journal=missing),
+        lambda: fdime.lagged_information_pairs(numbers, numbers, journal=missing),
+        lambda: fdime.staircase("kl-dime", log=missing),
+    ):
+        with pytest.raises(FileNotFoundError, match="there is no folder .*nowhere"):
+            call()
+    journal = tmp_path / "pairs.jsonl"
+    with pytest.raises(TypeError, match="progress=3"):
+        fdime.mutual_information_matrix(numbers, journal=journal, progress=3)
+    assert not journal.exists()
+
+
 def test_a_journal_has_one_writer(table, tmp_path):
     fcntl = pytest.importorskip("fcntl")
     journal = tmp_path / "pairs.jsonl"

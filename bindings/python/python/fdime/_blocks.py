@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
+from ._arguments import check_count
 from ._expression import trace_expression
 
 
@@ -18,37 +19,19 @@ class FdimeWarning(UserWarning):
     """A remark about the arguments of a call, for example about a changed f."""
 
 
-def check_count(value: object, argument: str) -> int:
-    """Return a whole number; raise an error if the native part cannot hold it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{argument}={value!r}: give a whole number")
-    if not 0 <= value < 2**63:
-        raise ValueError(f"{argument}={value}: give a number from 0 to 2^63 - 1")
-    return int(value)
-
-
-def as_text(value: object, argument: str) -> str:
-    """Return a text; raise an error if the value is not one."""
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"{argument}={value!r}: give a text")
-
-
-def as_json(value: Any, argument: str) -> str:
-    """Return plain data, which may contain NumPy's numbers, as JSON. JSON is returned as it is."""
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, default=lambda other: other.tolist(), allow_nan=False)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{argument}: not plain data: {error}") from None
+def warn(message: str) -> None:
+    """Warn at the line outside this package that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FdimeWarning, stacklevel=level)
 
 
 def warn_of_notice(estimator: str) -> None:
     """Warn if there is something that the user should know about an estimator."""
     notice = _native.notice(estimator)
     if notice is not None:
-        warnings.warn(f"{estimator}: {notice}", FdimeWarning, stacklevel=3)
+        warn(f"{estimator}: {notice}")
 
 
 def names() -> dict[str, dict[str, str]]:
@@ -95,7 +78,7 @@ class Divergence:
             raise TypeError(f"f={f!r}: give a name, an expression in u, or a function of u")
         self._native = _native.Divergence(name)
         if self._native.notice:
-            warnings.warn(f"{name}: {self._native.notice}", FdimeWarning, stacklevel=2)
+            warn(f"{name}: {self._native.notice}")
 
     @property
     def name(self) -> str:

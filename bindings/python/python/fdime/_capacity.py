@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
-from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._arguments import as_json, explain_names
+from ._blocks import Divergence
+from ._estimate import PLAN_SETTINGS, Effort, MissingOrConstant, announced_plan, reading_options
 from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
@@ -121,6 +122,7 @@ class ChannelCapacity(Summarised):
         return plot_capacity(self, figure)
 
 
+@explain_names(set_by_plan=PLAN_SETTINGS)
 def channel_capacity(
     input: Any,
     output: Any,
@@ -185,7 +187,7 @@ def channel_capacity(
     check_index(input, output, ("input", "output"))
     left, right = as_table(input, "input"), as_table(output, "output")
     if plan is None:
-        plan = estimate_plan(
+        plan = announced_plan(
             estimator=estimator,
             effort=effort,
             folds=folds,
@@ -193,7 +195,6 @@ def channel_capacity(
             seed=seed,
             blocks=blocks,
         )
-        warn_of_notice(estimator_name(estimator))
     text, options = as_json(plan, "plan"), reading_options(discrete, numeric, missing, constant)
     where = execution(device, precision, threads)
     with progress_callback(progress) as callback:

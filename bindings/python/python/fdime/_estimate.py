@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import (
-    Divergence,
-    FdimeWarning,
-    as_json,
-    as_text,
-    check_count,
-    estimator_name,
-    warn_of_notice,
-)
+from ._arguments import as_json, as_text, check_count, explain_names, selector_list
+from ._blocks import Divergence, estimator_name, warn, warn_of_notice
 from ._execution import Device, Precision, execution
-from ._inputs import as_table, check_index, selector_list
+from ._inputs import as_table, check_index
 from ._pair import Pair, estimate_pair
 from ._parallel import concurrent_jobs, run_jobs
 from ._progress import ProgressCallback, progress_callback
@@ -54,21 +47,34 @@ def estimate_plan(
     >>> [recipe["name"] for recipe in plan["portfolio"]["recipes"]]
     ['large-steps', 'waves']
     """
-    gap = None if blocks is None or isinstance(blocks, bool) else check_count(blocks, "blocks")
+    automatic = isinstance(blocks, (bool, np.bool_))
+    gap = None if blocks is None or automatic else check_count(blocks, "blocks")
     options = {
         "estimator": estimator_name(estimator),
-        "effort": as_text(effort, "effort"),
+        "effort": as_text(effort, "effort", get_args(Effort)),
         "folds": check_count(folds, "folds"),
         "permutations": check_count(permutations, "permutations"),
         "seed": check_count(seed, "seed"),
         "chain": None if chain is None else str(chain),
-        "blocks": (blocks is not None and blocks is not False, gap),
+        "blocks": (bool(blocks) if automatic else blocks is not None, gap),
         "tests": check_count(tests, "tests"),
     }
     plan: dict[str, Any] = json.loads(_native.estimate_plan(options))
     return plan
 
 
+#: The arguments that a plan replaces.
+PLAN_SETTINGS = [name for name in inspect.signature(estimate_plan).parameters if name != "tests"]
+
+
+def announced_plan(**settings: Any) -> dict[str, Any]:
+    """Return the plan of these settings. Warn of what the user should know about the estimator."""
+    plan = estimate_plan(**settings)
+    warn_of_notice(estimator_name(settings["estimator"]))
+    return plan
+
+
+@explain_names(set_by_plan=PLAN_SETTINGS)
 def mutual_information(
     x: Any,
     y: Any,
@@ -171,7 +177,7 @@ def mutual_information(
         check_index(x, given, ("x", "given"))
         held_fixed = as_table(given, "given")
     if plan is None:
-        plan = estimate_plan(
+        plan = announced_plan(
             estimator=estimator,
             effort=effort,
             folds=folds,
@@ -180,7 +186,6 @@ def mutual_information(
             blocks=blocks,
             chain=chain,
         )
-        warn_of_notice(estimator_name(estimator))
     text, options = as_json(plan, "plan"), reading_options(discrete, numeric, missing, constant)
     where = execution(device, precision, threads)
     with progress_callback(progress) as callback:
@@ -198,8 +203,8 @@ def reading_options(
     return {
         "discrete": selector_list(discrete, "discrete"),
         "numeric": selector_list(numeric, "numeric"),
-        "missing": as_text(missing, "missing"),
-        "constant": as_text(constant, "constant"),
+        "missing": as_text(missing, "missing", get_args(MissingOrConstant)),
+        "constant": as_text(constant, "constant", get_args(MissingOrConstant)),
     }
 
 
@@ -211,9 +216,10 @@ def score_samples(
     x_names, y_names = model.names
     x_table = _trained_columns(as_table(x, "x"), x_names, "x")
     y_table = _trained_columns(as_table(y, "y"), y_names, "y")
-    ratios, notes = model.log_ratios(x_table, y_table, as_text(missing, "missing"), where)
+    options = reading_options(None, None, missing, "drop")
+    ratios, notes = model.log_ratios(x_table, y_table, options["missing"], where)
     for note in notes:
-        warnings.warn(note, FdimeWarning, stacklevel=3)
+        warn(note)
     return ratios
 
 
@@ -284,6 +290,7 @@ def mutual_info_features(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
 
+@explain_names()
 def mutual_info_features(
     X: Any,
     y: Any,
@@ -342,7 +349,7 @@ def mutual_info_features(
     features = as_table(X, "x")
     target = as_target(as_table(y, "y"), features.rows, discrete_target)
     mask = discrete_mask(discrete_features, len(features.names))
-    plan = estimate_plan(
+    plan = announced_plan(
         estimator=estimator,
         effort=effort,
         permutations=permutations,
@@ -353,7 +360,6 @@ def mutual_info_features(
         raise ValueError("estimator='ksg': it has no test of independence and so no p-values")
     text = as_json(plan, "plan")
     _native.check_plan(text, features.rows)
-    warn_of_notice(estimator_name(estimator))
     # With "drop", a column that is constant in the rows used is an error without advice.
     options = reading_options(None, None, missing, "drop")
     varying = [

@@ -99,17 +99,6 @@ def single_column(values: Any, name: str) -> Table:
     return table
 
 
-def selector_list(columns: str | list[str] | None, argument: str) -> list[str]:
-    """Return one selector or several as a list."""
-    if columns is None:
-        return []
-    if isinstance(columns, str):
-        return [columns]
-    if isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns):
-        return list(columns)
-    raise TypeError(f"{argument}: give the names of columns, as a text or a list of texts")
-
-
 def _is_pandas(data: Any) -> bool:
     return _is_from("pandas", data) and hasattr(data, "to_numpy") and hasattr(data, "index")
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from . import _native
+from ._arguments import check_folder
 from ._parallel import run_jobs
 from ._progress import ProgressCallback
 
@@ -19,6 +22,25 @@ class Journal(Protocol[Key]):
 
     def find(self, key: Key, /) -> str | None: ...
     def append(self, key: Key, estimate: str, /) -> None: ...
+    def close(self) -> None: ...
+
+
+OneJournal = TypeVar("OneJournal", bound=Journal[Any])
+
+
+@contextmanager
+def open_journal(
+    kind: Callable[[str | os.PathLike[str], str], OneJournal],
+    path: str | os.PathLike[str] | None,
+    heading: Callable[[], str],
+) -> Iterator[OneJournal | None]:
+    """Open the journal of a request with this heading; without a path there is none."""
+    if path is None:
+        yield None
+        return
+    check_folder(path)
+    with closing(kind(path, heading())) as journal:
+        yield journal
 
 
 def run_unfinished(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import product
 from time import perf_counter
@@ -15,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
-from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._arguments import as_json, explain_names, selector_list, sorted_lags
+from ._blocks import Divergence
+from ._estimate import Effort, MissingOrConstant, announced_plan, reading_options
 from ._execution import Device, Precision, execution
-from ._inputs import as_table, check_indices, selector_list, single_column
-from ._journal import run_unfinished, series_heading
+from ._inputs import as_table, check_indices, single_column
+from ._journal import open_journal, run_unfinished, series_heading
 from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
 from ._result import p_value_text, saved_record
@@ -168,6 +168,7 @@ class LagProfiles:
         return plot_lags(self.profiles, figure)
 
 
+@explain_names()
 def lagged_information(
     x: Any,
     y: Any,
@@ -266,6 +267,7 @@ def lagged_information(
     return profiles[0]
 
 
+@explain_names()
 def lagged_information_pairs(
     x: Any,
     y: Any,
@@ -332,7 +334,7 @@ def lagged_information_pairs(
         everything.check_complete()
     count = len(tables[0].names) + len(tables[1].names)
     fixed = list(range(count, len(everything.names)))
-    estimate = estimate_plan(
+    estimate = announced_plan(
         estimator=estimator,
         effort=effort,
         folds=folds,
@@ -342,21 +344,20 @@ def lagged_information_pairs(
         # A single recording is shifted by every number of steps, however many pairs there are.
         tests=1 if group is None else len(tables[0].names) * len(tables[1].names),
     )
-    warn_of_notice(estimator_name(estimator))
     work = _Work(
         everything.select(list(range(count))),
         len(tables[0].names),
         everything.select(fixed) if fixed else None,
         None if time is None else single_column(time, "time"),
         None if group is None else single_column(group, "group"),
-        {"lags": _sorted_lags(lags), "estimate": estimate},
+        {"lags": sorted_lags(lags, "range(-20, 21)"), "estimate": estimate},
         reading_options(None, None, missing, "error"),
         execution(device, precision),
     )
     work.check()
     with (
-        nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
         progress_callback(progress) as callback,
+        open_journal(_native.LagJournal, journal, work.heading) as log,
     ):
         profiles = work.run(log, n_jobs, callback)
     return LagProfiles(profiles, work.plan, perf_counter() - start)
@@ -413,11 +414,8 @@ class _Work:
         x, y = (self.table.select([column]) for column in pair)
         return {"x": x, "y": y, "given": self.given, "time": self.time, "group": self.group}
 
-    def open_journal(self, path: str | os.PathLike[str]) -> _native.LagJournal:
-        heading = series_heading(
-            self.table, self.given, self.time, self.group, self.plan["estimate"]
-        )
-        return _native.LagJournal(path, heading)
+    def heading(self) -> str:
+        return series_heading(self.table, self.given, self.time, self.group, self.plan["estimate"])
 
     def run(
         self,
@@ -445,18 +443,3 @@ class _Work:
             profiles.append(json.loads(profile))
         adjusted = json.loads(_native.adjust_lag_profiles(json.dumps(profiles)))
         return [LagProfile._from_record(profile) for profile in adjusted]
-
-
-def _sorted_lags(lags: Iterable[int]) -> list[int]:
-    """Return the lags in ascending order, each once."""
-    advice = "give whole numbers, such as range(-20, 21)"
-    if isinstance(lags, (str, bytes)) or not isinstance(lags, Iterable):
-        raise TypeError(f"lags={lags!r}: {advice}")
-    chosen = set()
-    for lag in lags:
-        if isinstance(lag, (bool, np.bool_)) or not isinstance(lag, (int, np.integer)):
-            raise TypeError(f"lags: {lag!r} is not a whole number; {advice}")
-        chosen.add(int(lag))
-    if not chosen:
-        raise ValueError(f"lags={lags!r}: there is no lag in it; {advice}")
-    return sorted(chosen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from time import perf_counter
@@ -15,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, estimator_name, warn_of_notice
-from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._arguments import as_json, explain_names, selector_list
+from ._blocks import Divergence
+from ._estimate import Effort, MissingOrConstant, announced_plan, reading_options
 from ._execution import Device, Precision, execution
-from ._inputs import as_table, selector_list
-from ._journal import run_unfinished
+from ._inputs import as_table
+from ._journal import open_journal, run_unfinished
 from ._pair import Pair, estimate_pair
 from ._parallel import concurrent_jobs
 from ._progress import ProgressCallback, progress_callback
@@ -119,6 +119,7 @@ class Matrix:
         return plot_matrix(self, figure)
 
 
+@explain_names()
 def mutual_information_matrix(
     data: Any,
     *,
@@ -210,7 +211,7 @@ def mutual_information_matrix(
     if not pairs:
         raise ValueError("there are no two different columns or groups to compare")
     table, members = _selected(table, members)
-    plan = estimate_plan(
+    plan = announced_plan(
         estimator=estimator,
         effort=effort,
         folds=folds,
@@ -220,13 +221,12 @@ def mutual_information_matrix(
         tests=len(pairs),
     )
     _native.check_plan(as_json(plan, "plan"), table.rows)
-    warn_of_notice(estimator_name(estimator))
     if missing == "error":
         table.check_complete()
     work = _Work(table, members, pairs, plan, options, execution(device, precision))
     with (
-        nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
         progress_callback(progress) as callback,
+        open_journal(_native.Journal, journal, work.heading) as log,
     ):
         found = work.run(log, n_jobs, callback)
     return Matrix(names, row_names, found, plan, perf_counter() - start, not is_square)
@@ -245,7 +245,8 @@ class _Work:
     options: dict[str, Any]
     where: dict[str, Any]
 
-    def open_journal(self, path: str | os.PathLike[str]) -> _native.Journal:
+    def heading(self) -> str:
+        """Return what identifies the request: its journal continues no other one."""
         heading = {
             "groups": self.members,
             "data": self.table.fingerprint,
@@ -253,7 +254,7 @@ class _Work:
             "plan": self.plan,
             "version": _native.__version__,
         }
-        return _native.Journal(path, json.dumps(heading))
+        return json.dumps(heading)
 
     def run(
         self,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._blocks import Divergence, as_json, as_text, check_count, level_text
+from ._arguments import as_json, as_text, check_count, explain_names
+from ._blocks import Divergence, level_text
 from ._estimate import Effort, estimate_plan
 from ._execution import Device, Precision, execution
 from ._progress import ProgressCallback, progress_callback
@@ -107,6 +108,7 @@ class PowerAnalysis(Summarised):
         return plot_power(self, figure)
 
 
+@explain_names()
 def power_analysis(
     mi: float | str,
     *,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ._arguments import check_folder
 from ._execution import Device, Precision, execution
 from ._native import Model, __version__
 
@@ -196,6 +197,7 @@ class Critics:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file, which ``fdime apply`` also reads."""
+        check_folder(path)
         self._model.save(path)
 
     @property

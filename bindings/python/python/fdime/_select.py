@@ -6,19 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, as_text, check_count, estimator_name, warn_of_notice
+from ._arguments import as_json, as_text, check_count, explain_names
+from ._blocks import Divergence
 from ._estimate import (
     Effort,
     MissingOrConstant,
+    announced_plan,
     as_target,
     discrete_mask,
-    estimate_plan,
     reading_options,
 )
 from ._execution import Device, Precision, execution
@@ -113,6 +114,7 @@ class Selection:
         return "\n".join(lines)
 
 
+@explain_names()
 def select_features(
     X: Any,
     y: Any,
@@ -177,7 +179,7 @@ def select_features(
     features = as_table(X, "x")
     target = as_target(as_table(y, "y"), features.rows, discrete_target)
     mask = discrete_mask(discrete_features, len(features.names))
-    plan = estimate_plan(
+    plan = announced_plan(
         estimator=estimator,
         effort=effort,
         folds=folds,
@@ -185,7 +187,6 @@ def select_features(
         seed=seed,
         blocks=blocks,
     )
-    warn_of_notice(estimator_name(estimator))
     varying = [k for k, constant in enumerate(features.constant) if not constant]
     names = [features.names[k] for k in varying]
     table = features.select(varying).typed([names[i] for i, k in enumerate(varying) if mask[k]], [])
@@ -195,7 +196,7 @@ def select_features(
             table,
             target,
             count,
-            as_text(criterion, "criterion"),
+            as_text(criterion, "criterion", get_args(Criterion)),
             as_json(plan, "plan"),
             reading_options(None, None, missing, "error"),
             execution(device, precision, threads),

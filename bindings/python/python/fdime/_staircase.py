@@ -12,14 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import (
-    Divergence,
-    as_json,
-    check_count,
-    estimator_name,
-    level_text,
-    warn_of_notice,
-)
+from ._arguments import as_json, check_count, check_folder
+from ._blocks import Divergence, estimator_name, level_text, warn_of_notice
 from ._execution import Device, Precision, execution
 from ._parallel import joblib_with_backend, run_jobs
 from ._progress import ProgressCallback, progress_callback
@@ -204,6 +198,8 @@ def staircase(
     >>> result.terms["gan-dime"]["I(X, Y_1; Y_2)"].shape
     (1, 300)
     """
+    if log is not None:
+        check_folder(log)
     plan = staircase_plan(estimator, **options)
     plans = _native.run_plans(json.dumps(plan))
     where = execution(device, precision, threads)

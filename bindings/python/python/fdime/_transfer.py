@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import permutations as ordered_pairs
 from time import perf_counter
@@ -15,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._blocks import Divergence, as_json, check_count, estimator_name, warn_of_notice
-from ._estimate import Effort, MissingOrConstant, estimate_plan, reading_options
+from ._arguments import as_json, check_count, explain_names, selector_list, sorted_lags
+from ._blocks import Divergence
+from ._estimate import Effort, MissingOrConstant, announced_plan, reading_options
 from ._execution import Device, Precision, execution
-from ._inputs import as_table, check_indices, selector_list, single_column
-from ._journal import run_unfinished, series_heading
+from ._inputs import as_table, check_indices, single_column
+from ._journal import open_journal, run_unfinished, series_heading
 from ._matrix import _positions
 from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
@@ -180,6 +180,7 @@ class TransferNetwork:
     __repr__ = __str__
 
 
+@explain_names()
 def transfer_entropy(
     source: Any,
     target: Any,
@@ -281,6 +282,7 @@ def transfer_entropy(
     return TransferEntropy(directions[0], directions[1], work.plan)
 
 
+@explain_names()
 def transfer_network(
     data: Any,
     *,
@@ -354,8 +356,8 @@ def transfer_network(
         execution(device, precision),
     )
     with (
-        nullcontext() if journal is None else closing(work.open_journal(journal)) as log,
         progress_callback(progress) as callback,
+        open_journal(_native.TransferJournal, journal, work.heading) as log,
     ):
         directions = work.run(log, n_jobs, callback)
     return TransferNetwork(tuple(table.names), directions, work.plan, perf_counter() - start)
@@ -406,11 +408,10 @@ class _Work:
         history, lags, blocks = past
         directions = len(table.names) * (len(table.names) - 1)
         blocks = True if blocks is None else blocks
-        estimate = estimate_plan(**settings, blocks=blocks, tests=directions)
-        warn_of_notice(estimator_name(settings["estimator"]))
+        estimate = announced_plan(**settings, blocks=blocks, tests=directions)
         plan = {
             "history": None if history is None else check_count(history, "history"),
-            "lags": None if lags is None else _sorted_lags(lags),
+            "lags": None if lags is None else sorted_lags(lags, "range(1, 6)", minimum=1),
             "estimate": estimate,
         }
         time, group = (
@@ -428,9 +429,8 @@ class _Work:
         """Return series with their times and recordings, for the native part."""
         return {"series": series, "time": self.time, "group": self.group}
 
-    def open_journal(self, path: str | os.PathLike[str]) -> _native.TransferJournal:
-        heading = series_heading(self.table, None, self.time, self.group, self.plan)
-        return _native.TransferJournal(path, heading)
+    def heading(self) -> str:
+        return series_heading(self.table, None, self.time, self.group, self.plan)
 
     def run(
         self,
@@ -463,14 +463,3 @@ class _Work:
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
-
-
-def _sorted_lags(lags: Iterable[int]) -> list[int]:
-    """Return the lags in ascending order, each once."""
-    advice = "give whole numbers from 1, such as range(1, 6)"
-    if isinstance(lags, (str, bytes)) or not isinstance(lags, Iterable):
-        raise TypeError(f"lags={lags!r}: {advice}")
-    chosen = sorted({check_count(lag, "lags") for lag in lags})
-    if not chosen:
-        raise ValueError(f"lags={lags!r}: there is no lag in it; {advice}")
-    return chosen
