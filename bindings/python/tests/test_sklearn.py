@@ -157,3 +157,20 @@ def test_jobs_do_not_change_scores():
     one = fdime.mutual_info_features(X, y, n_jobs=1)
     assert np.array_equal(one, fdime.mutual_info_features(X, y, n_jobs=2))
     assert np.array_equal(one, fdime.mutual_info_features(X, y, discrete_target=True, n_jobs=-1))
+def test_features_without_values_are_named():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, np.nan)])
+    y = X[:, 0] + rng.normal(size=200)
+    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
+        scores, p_values = fdime.mutual_info_features(X, y, estimator="copula", p_values=True)
+    assert scores[2] == 0.0 and p_values[2] == 1.0
+    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
+        assert fdime.select_features(X, y, estimator="copula").names == ("x1",)
+    for call in (
+        lambda: fdime.select_features(X, y, estimator="copula", missing="error"),
+        lambda: fdime.MutualInformationSelector(estimator="copula").fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=r"column 'x[23]' has no value \(NaN\) in row 1"):
+            call()
+
+

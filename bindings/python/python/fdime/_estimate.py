@@ -310,7 +310,8 @@ def mutual_info_features(
     """Estimate the mutual information between each feature and the target, in nats.
 
     A replacement for scikit-learn's ``mutual_info_regression`` and ``mutual_info_classif``, for
-    ``SelectKBest`` and similar selectors. A constant feature has 0.
+    ``SelectKBest`` and similar selectors. A constant feature has 0, and so has one without any value,
+    with a warning.
 
     Parameters
     ----------
@@ -362,15 +363,11 @@ def mutual_info_features(
     _native.check_plan(text, features.rows)
     # With "drop", a column that is constant in the rows used is an error without advice.
     options = reading_options(None, None, missing, "drop")
-    varying = [
-        k
-        for k, (constant, gaps) in enumerate(zip(features.constant, features.missing))
-        if not constant or (gaps > 0 and missing != "drop")  # the latter is refused below
-    ]
+    varying = varying_features(features, missing)
     where, jobs = execution(device, precision), []
     for k in varying:
         feature = features.select([k])
-        feature = _as_categories(feature) if mask[k] else feature
+        feature = as_categories(feature, [bool(mask[k])])
         x_and_y = (features.names[k], feature), (target.names[0], target)
         jobs.append(Pair(*x_and_y, text, options, where))
     scores, tests = np.zeros(len(mask)), np.ones(len(mask))
@@ -392,17 +389,31 @@ def as_target(target: _native.Table, rows: int, discrete: bool | Literal["auto"]
         )
     if target.constant[0]:
         raise ValueError("y has the same value in every row, so its mutual information is 0")
+def varying_features(features: _native.Table, missing: str) -> list[int]:
+    """Return the positions of the features that vary. Warn of those without any value."""
+    if missing == "error":
+        features.check_complete()
+    empty = [n for n, gaps in zip(features.names, features.missing) if gaps == features.rows > 0]
+    if empty:
+        shown = ", ".join(map(repr, empty[:8])) + (", ..." if len(empty) > 8 else "")
+        warn(f"no value in feature {shown}: it is treated as a constant one")
+    return [k for k, constant in enumerate(features.constant) if not constant]
+
+
     if isinstance(discrete, (bool, np.bool_)):
         classes = bool(discrete)
     elif discrete == "auto":
         classes = target.few_whole_numbers(_MAX_CLASSES)[0]
     else:
         raise ValueError(f"discrete_target={discrete!r}: write True, False or 'auto'")
-    return _as_categories(target) if classes else target
+    return as_categories(target, classes)
 
 
-def _as_categories(column: _native.Table) -> _native.Table:
-    return column if column.discrete[0] else column.typed([column.names[0]], [])
+def as_categories(table: _native.Table, chosen: Sequence[bool]) -> _native.Table:
+    """Return a table with the chosen columns as categories."""
+    names = zip(table.names, table.discrete, chosen)
+    numbers = [name for name, discrete, converted in names if converted and not discrete]
+    return table.typed(numbers, []) if numbers else table
 
 
 def discrete_mask(discrete: str | Sequence[int] | Sequence[bool], count: int) -> NDArray[np.bool_]:

@@ -18,9 +18,11 @@ from ._estimate import (
     Effort,
     MissingOrConstant,
     announced_plan,
+    as_categories,
     as_target,
     discrete_mask,
     reading_options,
+    varying_features,
 )
 from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index
@@ -139,7 +141,7 @@ def select_features(
 
     Features are chosen one after the other. Every gain is tested; if none of the remaining features
     adds significantly (5%, adjusted for their number), the selection ends. A constant feature is never
-    chosen.
+    chosen, nor one without any value, with a warning.
 
     Parameters
     ----------
@@ -187,9 +189,11 @@ def select_features(
         seed=seed,
         blocks=blocks,
     )
-    varying = [k for k, constant in enumerate(features.constant) if not constant]
-    names = [features.names[k] for k in varying]
-    table = features.select(varying).typed([names[i] for i, k in enumerate(varying) if mask[k]], [])
+    varying = varying_features(features, missing)
+    if len(varying) < 2:
+        found = "only one feature varies" if varying else "no feature varies"
+        raise ValueError(f"{found}; a selection needs at least two that do")
+    table = as_categories(features.select(varying), [bool(mask[k]) for k in varying])
     count = min(_DEFAULT_K, len(varying)) if k is None else check_count(k, "k")
     with progress_callback(progress) as callback:
         text = _native.select_features(
