@@ -37,9 +37,9 @@ def command() -> str:
 def apply_command(command, tmp_path):
     """Return a function that runs `fdime apply` with a folder of critics on new rows."""
 
-    def apply(folder: Path, x: np.ndarray, y: np.ndarray) -> dict:
-        table = np.column_stack([x, y])
-        np.savetxt(tmp_path / "new.csv", table, delimiter=",", header="x1,x2,y", comments="")
+    def apply(folder: Path, x: np.ndarray, y: np.ndarray, names=("x1", "x2", "y")) -> dict:
+        table, header = np.column_stack([x, y]), ",".join(names)
+        np.savetxt(tmp_path / "new.csv", table, delimiter=",", header=header, comments="")
         line = [command, "apply", folder, tmp_path / "new.csv", "--json"]
         return json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
 

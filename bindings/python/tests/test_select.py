@@ -74,6 +74,8 @@ def test_impossible_tables_are_refused(sums):
     needed = "a selection needs at least two that do"
     with pytest.raises(ValueError, match=f"only one feature varies; {needed}"):
         fdime.select_features(X[:, :2], y)
+    with pytest.raises(ValueError, match=f"no feature varies; {needed}"):
+        fdime.select_features(np.ones((500, 3)), y)
     with pytest.raises(ValueError, match="y has 2 columns; give one target"):
         fdime.select_features(X, X[:, 2:4])
     with pytest.raises(ValueError, match="x has 500 rows, but y has 100"):
@@ -140,5 +142,7 @@ def test_a_pipeline(sums):
     chosen = pipeline[1]
     assert chosen.selected_.tolist() == [2, 3] and chosen.support_.sum() == 2
     assert list(pipeline[:2].get_feature_names_out()) == ["a", "b"]
+    assert chosen.result_.names == ("x2", "x3")  # StandardScaler returns an array
+    assert list(chosen.get_feature_names_out()) == ["x2", "x3"]
     assert (chosen.gains_ > 0.2).all() and (chosen.p_values_ <= 0.05).all()
     assert pipeline.score(frame, sums[1]) > 0.8

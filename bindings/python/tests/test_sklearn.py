@@ -42,10 +42,53 @@ def test_parameters_are_those_of_the_function():
     import inspect
 
     function = inspect.signature(fdime.mutual_information).parameters
-    # scikit-learn's estimators refuse missing values, and select among constant features.
-    different = {"missing": "error", "constant": "drop"}
+    defaults = {name: parameter.default for name, parameter in function.items()}
+    # scikit-learn's estimators refuse missing values, and select among constant features. A target
+    # of few whole numbers is classes, as for the other functions of features.
+    defaults |= {"missing": "error", "constant": "drop", "discrete_target": "auto"}
     for name, value in fdime.MutualInformation().get_params().items():
-        assert value == different.get(name, function[name].default), name
+        assert value == defaults[name], name
+
+
+def test_names_are_those_of_scikit_learn(gaussian, tmp_path):
+    """Also where the first column is left out, which would shift names counted from 1."""
+    pandas = pytest.importorskip("pandas")
+    x, y = gaussian
+    X = np.column_stack([np.ones(len(x)), x])
+    estimator = fdime.MutualInformation(estimator="copula").fit(X, y)
+    assert estimator.result_.x == ("x1", "x2") and estimator.result_.y == ("y",)
+    expected = fdime.mutual_information(x, y, estimator="copula").score_samples(x, y)
+    critics = estimator.result_.critics
+    for scores in (
+        estimator.score_samples(X, y),
+        estimator.result_.score_samples(X, y),
+        critics.score_samples(x, y),
+    ):
+        assert np.array_equal(scores, expected)
+    critics.save(tmp_path / "critics")
+    loaded = fdime.Critics.load(tmp_path / "critics")
+    assert np.array_equal(loaded.score_samples(x, y), expected)
+    with pytest.raises(ValueError, match="x has 3 columns, but the critics were trained on 2: x1"):
+        loaded.score_samples(X, y)
+    numbered = fdime.MutualInformation(estimator="copula").fit(pandas.DataFrame(X), y)
+    assert numbered.result_.x == ("x1", "x2")
+    assert np.array_equal(numbered.score_samples(pandas.DataFrame(X), y), expected)
+    chosen = fdime.MutualInformation(estimator="copula", numeric="x0").fit(x, y)
+    assert chosen.result_.x == ("x0", "x1")
+
+
+def test_few_whole_numbers_are_classes(gaussian):
+    x, y = gaussian
+    classes = np.digitize(y, [-1, 1])
+    options = {"effort": "quick", "permutations": 99}
+    expected = fdime.mutual_information(x, classes, discrete="y", **options)
+    estimator = fdime.MutualInformation(**options).fit(x, classes)
+    assert estimator.mi_ == expected.mi
+    assert estimator.score(x, classes) == expected.score_samples(x, classes).mean()
+    numbers = fdime.MutualInformation(discrete_target=False, **options).fit(x, classes)
+    assert numbers.mi_ == fdime.mutual_information(x, classes, **options).mi != expected.mi
+    with pytest.raises(ValueError, match="discrete_target='yes': write True, False or 'auto'"):
+        fdime.MutualInformation(discrete_target="yes").fit(x, classes)
 
 
 def test_fit_score_clone_and_save(gaussian, apply_command, tmp_path):
@@ -60,7 +103,7 @@ def test_fit_score_clone_and_save(gaussian, apply_command, tmp_path):
     assert scores.shape == (100,)
     assert 0.1 < scores.mean() == estimator.score(x[300:], y[300:])
     estimator.result_.critics.save(tmp_path / "critics")
-    answer = apply_command(tmp_path / "critics", x[300:], y[300:])
+    answer = apply_command(tmp_path / "critics", x[300:], y[300:], names=["x0", "x1", "y"])
     assert answer["mi_nats"] == pytest.approx(scores.mean())
 
 
@@ -138,6 +181,23 @@ def test_missing_values_are_dropped_for_each_feature():
     assert scores[0] == fdime.mutual_info_features(X[:, :1], y, estimator="copula")[0]
 
 
+def test_features_without_values_are_named():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, np.nan)])
+    y = X[:, 0] + rng.normal(size=200)
+    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
+        scores, p_values = fdime.mutual_info_features(X, y, estimator="copula", p_values=True)
+    assert scores[2] == 0.0 and p_values[2] == 1.0
+    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
+        assert fdime.select_features(X, y, estimator="copula").names == ("x1",)
+    for call in (
+        lambda: fdime.select_features(X, y, estimator="copula", missing="error"),
+        lambda: fdime.MutualInformationSelector(estimator="copula").fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=r"column 'x[23]' has no value \(NaN\) in row 1"):
+            call()
+
+
 def test_selectors_in_a_pipeline():
     """scikit-learn converts X to numbers first, so categories are given by position."""
     X, y = load_wine(return_X_y=True)
@@ -157,20 +217,3 @@ def test_jobs_do_not_change_scores():
     one = fdime.mutual_info_features(X, y, n_jobs=1)
     assert np.array_equal(one, fdime.mutual_info_features(X, y, n_jobs=2))
     assert np.array_equal(one, fdime.mutual_info_features(X, y, discrete_target=True, n_jobs=-1))
-def test_features_without_values_are_named():
-    rng = np.random.default_rng(5)
-    X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, np.nan)])
-    y = X[:, 0] + rng.normal(size=200)
-    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
-        scores, p_values = fdime.mutual_info_features(X, y, estimator="copula", p_values=True)
-    assert scores[2] == 0.0 and p_values[2] == 1.0
-    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
-        assert fdime.select_features(X, y, estimator="copula").names == ("x1",)
-    for call in (
-        lambda: fdime.select_features(X, y, estimator="copula", missing="error"),
-        lambda: fdime.MutualInformationSelector(estimator="copula").fit(X, y),
-    ):
-        with pytest.raises(ValueError, match=r"column 'x[23]' has no value \(NaN\) in row 1"):
-            call()
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, overload
 
@@ -14,7 +15,7 @@ from . import _native
 from ._arguments import as_json, as_text, check_count, explain_names, selector_list
 from ._blocks import Divergence, estimator_name, warn, warn_of_notice
 from ._execution import Device, Precision, execution
-from ._inputs import as_table, check_index
+from ._inputs import as_table, check_index, has_names
 from ._pair import Pair, estimate_pair
 from ._parallel import concurrent_jobs, run_jobs
 from ._progress import ProgressCallback, progress_callback
@@ -209,13 +210,16 @@ def reading_options(
 
 
 def score_samples(
-    model: _native.Model, x: Any, y: Any, missing: str, where: dict[str, Any]
+    model: _native.Model, first: int | None, x: Any, y: Any, missing: str, where: dict[str, Any]
 ) -> NDArray[np.float64]:
-    """Return the log ratios of new rows by trained critics."""
+    """Return the log ratios of new rows by trained critics.
+
+    ``first`` is the number of the first of the columns without names in training, if known.
+    """
     check_index(x, y)
     x_names, y_names = model.names
-    x_table = _trained_columns(as_table(x, "x"), x_names, "x")
-    y_table = _trained_columns(as_table(y, "y"), y_names, "y")
+    x_table = _trained_columns(x, x_names, "x", first)
+    y_table = _trained_columns(y, y_names, "y", first)
     options = reading_options(None, None, missing, "drop")
     ratios, notes = model.log_ratios(x_table, y_table, options["missing"], where)
     for note in notes:
@@ -223,29 +227,35 @@ def score_samples(
     return ratios
 
 
-def _trained_columns(table: _native.Table, trained: list[str], role: str) -> _native.Table:
+def _trained_columns(data: Any, trained: list[str], role: str, first: int | None) -> _native.Table:
     """Return the columns that critics were trained on, in their order."""
-    names = table.names
-    if names == trained:
+    table = as_table(data, role)
+    names, count, shown = table.names, len(table.names), ", ".join(trained[:8])
+    if has_names(data):
+        possible = [names]
+    elif count == len(trained):
         return table
-    if set(trained) <= set(names) and len(set(names)) == len(names):
-        return table.select([names.index(name) for name in trained])
-    shown = ", ".join(trained[:8])
-    if len(names) != len(trained):
+    else:
+        possible = [_numbered(names, k) for k in ((0, 1) if first is None else (first,))]
+    fitting = [n for n in possible if set(trained) <= set(n) and len(set(n)) == count]
+    if len(fitting) == 1:
+        return table.select([fitting[0].index(name) for name in trained])
+    if fitting or count != len(trained):
         raise ValueError(
-            f"{role} has {len(names)} columns, but the critics were trained on {len(trained)}: "
-            f"{shown}"
+            f"{role} has {count} columns, but the critics were trained on {len(trained)}: {shown}"
         )
-    if _are_numbered(names, role) or _are_numbered(trained, role):
-        return table
+    if trained == [role] or any(
+        trained == [f"{role}{k + n}" for k in range(count)] for n in (0, 1)
+    ):
+        return table  # the columns had no names in training
     raise ValueError(
         f"{role} has the columns {', '.join(names[:8])}, but the critics were trained on {shown}"
     )
 
 
-def _are_numbered(names: list[str], role: str) -> bool:
-    """Return whether names are those of the columns of an array."""
-    return names == [role] or names == [f"{role}{k + 1}" for k in range(len(names))]
+def _numbered(names: list[str], first: int) -> list[str]:
+    """Return the names of an array's columns with numbers from ``first`` instead of 1."""
+    return [re.sub(r"\d+$", lambda number: str(int(number[0]) - 1 + first), n) for n in names]
 
 
 #: A target of whole numbers with at most this many different values is discrete by ``"auto"``.
@@ -379,16 +389,6 @@ def mutual_info_features(
     return (scores, tests) if p_values else scores
 
 
-def as_target(target: _native.Table, rows: int, discrete: bool | Literal["auto"]) -> _native.Table:
-    """Return the target, as categories if it holds classes."""
-    if len(target.names) != 1:
-        raise ValueError(f"y has {len(target.names)} columns; give one target")
-    if rows != target.rows:
-        raise ValueError(
-            f"x has {rows} rows, but y has {target.rows}; each row of x goes with the same row of y"
-        )
-    if target.constant[0]:
-        raise ValueError("y has the same value in every row, so its mutual information is 0")
 def varying_features(features: _native.Table, missing: str) -> list[int]:
     """Return the positions of the features that vary. Warn of those without any value."""
     if missing == "error":
@@ -400,10 +400,25 @@ def varying_features(features: _native.Table, missing: str) -> list[int]:
     return [k for k, constant in enumerate(features.constant) if not constant]
 
 
+def as_target(target: _native.Table, rows: int, discrete: bool | Literal["auto"]) -> _native.Table:
+    """Return the target, as categories if it holds classes."""
+    if len(target.names) != 1:
+        raise ValueError(f"y has {len(target.names)} columns; give one target")
+    if rows != target.rows:
+        raise ValueError(
+            f"x has {rows} rows, but y has {target.rows}; each row of x goes with the same row of y"
+        )
+    if target.constant[0]:
+        raise ValueError("y has the same value in every row, so its mutual information is 0")
+    return with_classes(target, discrete)
+
+
+def with_classes(target: _native.Table, discrete: bool | Literal["auto"]) -> _native.Table:
+    """Return the target with columns of classes as categories."""
     if isinstance(discrete, (bool, np.bool_)):
-        classes = bool(discrete)
+        classes = [bool(discrete)] * len(target.names)
     elif discrete == "auto":
-        classes = target.few_whole_numbers(_MAX_CLASSES)[0]
+        classes = target.few_whole_numbers(_MAX_CLASSES)
     else:
         raise ValueError(f"discrete_target={discrete!r}: write True, False or 'auto'")
     return as_categories(target, classes)

@@ -20,8 +20,8 @@ Column = NDArray[Any] | tuple[NDArray[np.int64], list[str]]
 _CPU = 1  # the number of the device in DLPack
 
 
-def as_table(data: Any, role: str) -> Table:
-    """Return the columns of ``data``. Columns without names are named after ``role``."""
+def as_table(data: Any, role: str, first: int = 1) -> Table:
+    """Return the columns of ``data``. Those without names are called ``role`` and a number from ``first``."""
     if isinstance(data, Table):
         return data
     if _is_from("pandas", data):
@@ -37,9 +37,9 @@ def as_table(data: Any, role: str) -> Table:
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return Table.from_arrow(data)
     if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
-        return _from_array(_from_dlpack(data, role), role)
+        return _from_array(_from_dlpack(data, role), role, first)
     if isinstance(data, np.ma.MaskedArray):
-        return _from_array(_unmasked(data, role), role)
+        return _from_array(_unmasked(data, role), role, first)
     try:
         array = np.asarray(data)
         if array.dtype.kind == "U" and not isinstance(data, np.ndarray):
@@ -47,7 +47,19 @@ def as_table(data: Any, role: str) -> Table:
             array = np.asarray(data, dtype=object)
     except (ValueError, OverflowError) as error:  # rows of different lengths, huge numbers
         raise ValueError(f"{role}: {error}") from None
-    return _from_array(array, role)
+    return _from_array(array, role, first)
+
+
+def has_names(data: Any) -> bool:
+    """Return whether columns of ``data`` have names of their own."""
+    return (
+        isinstance(data, Table)
+        or _is_from("pandas", data)
+        or _is_from("polars", data)
+        or hasattr(data, "__arrow_c_stream__")
+        or hasattr(data, "__arrow_c_array__")
+        or bool(getattr(getattr(data, "dtype", None), "names", None))
+    )
 
 
 def _is_from(library: str, data: Any) -> bool:
@@ -115,7 +127,7 @@ def _from_dlpack(data: Any, role: str) -> NDArray[Any]:
     raise ValueError(f"{role} is not in the CPU's memory; move it there, e.g. with {role}.cpu()")
 
 
-def _from_array(array: NDArray[Any], role: str) -> Table:
+def _from_array(array: NDArray[Any], role: str, first: int = 1) -> Table:
     if array.dtype.names:
         names = list(array.dtype.names)
         if array.ndim != 1 or any(array[name].ndim != 1 for name in names):
@@ -136,10 +148,10 @@ def _from_array(array: NDArray[Any], role: str) -> Table:
     if array.ndim == 2 and array.shape[1] == 0:
         raise ValueError(f"{role} has no columns")
     if array.dtype.kind == "c":  # a complex number is a pair of numbers
-        names = _names(array, f"{role}.re") + _names(array, f"{role}.im")
+        names = _names(array, f"{role}.re", first) + _names(array, f"{role}.im", first)
         parts = [np.atleast_2d(part.T).T for part in (array.real, array.imag)]
         return Table.from_matrix(names, _floats(np.hstack(parts), names))
-    names = _names(array, role)
+    names = _names(array, role, first)
     if array.dtype.kind in "fiu":
         matrix = array[:, np.newaxis] if array.ndim == 1 else array
         return Table.from_matrix(names, _floats(matrix, names))
@@ -147,10 +159,10 @@ def _from_array(array: NDArray[Any], role: str) -> Table:
     return Table(names, [_column(column, name) for column, name in zip(columns, names)])
 
 
-def _names(array: NDArray[Any], role: str) -> list[str]:
+def _names(array: NDArray[Any], role: str, first: int = 1) -> list[str]:
     if array.ndim == 1:
         return [role]
-    return [f"{role}{k + 1}" for k in range(array.shape[1])]
+    return [f"{role}{first + k}" for k in range(array.shape[1])]
 
 
 def _floats(array: NDArray[Any], names: list[str]) -> NDArray[Any]:

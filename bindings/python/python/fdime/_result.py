@@ -185,8 +185,10 @@ class Critics:
     True
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, first: int | None = None) -> None:
         self._model = model
+        #: The number of the first of the columns without names; None if it is not known.
+        self._first = first
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Critics:
@@ -229,7 +231,7 @@ class Critics:
         from ._estimate import score_samples
 
         where = execution(device, precision, threads)
-        return score_samples(self._model, x, y, missing, where)
+        return score_samples(self._model, self._first, x, y, missing, where)
 
     def __repr__(self) -> str:
         return f"Critics(x={', '.join(self.x[:4])}; y={', '.join(self.y[:4])})"
@@ -347,7 +349,7 @@ class Estimate(Summarised):
             notes=tuple(record["notes"]),
             plan=record["plan"],
             seconds=record["seconds"],
-            critics=None if answer["model"] is None else Critics(answer["model"]),
+            critics=None if answer["model"] is None else Critics(answer["model"], first=1),
             _json=answer["json"],
             _summaries=(wrapped(answer["summary"]), wrapped(answer["summary_bits"])),
         )

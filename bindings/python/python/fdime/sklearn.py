@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._blocks import Divergence
-from ._estimate import ChainChoice, Effort, MissingOrConstant, mutual_information
+from ._estimate import ChainChoice, Effort, MissingOrConstant, mutual_information, with_classes
 from ._execution import Device, Precision
+from ._inputs import as_table, check_index
 from ._result import Estimate
 from ._select import Criterion, Selection, select_features
 
@@ -27,9 +28,23 @@ except ImportError:
 class MutualInformation(BaseEstimator):
     """Mutual information between X and y as a scikit-learn estimator.
 
-    The parameters are those of :func:`fdime.mutual_information`, without ``plan`` and ``progress``.
-    Constant features are dropped by default. New rows are scored by the critics of the estimate without a
-    chain, so ``chain="off"`` saves time if only ``score_samples`` and ``score`` are needed.
+    New rows are scored by the critics of the estimate without a chain, so ``chain="off"`` saves time if
+    only ``score_samples`` and ``score`` are needed.
+
+    Parameters
+    ----------
+    discrete_target
+        Whether ``y`` holds classes. With ``"auto"``, text, booleans, categories and whole numbers
+        with at most 20 different values are classes.
+    discrete, numeric
+        As for :func:`fdime.mutual_information`, but features without names are called ``x0``, ``x1``,
+        ..., as in scikit-learn.
+    missing
+        ``'error'`` refuses missing values; ``'drop'`` leaves out rows with one.
+    constant
+        ``'drop'`` leaves out constant features; ``'error'`` refuses them.
+    estimator, effort, blocks, chain, folds, permutations, seed, device, precision, threads
+        As for :func:`fdime.mutual_information`.
 
     Attributes
     ----------
@@ -63,6 +78,7 @@ class MutualInformation(BaseEstimator):
         *,
         estimator: str | Divergence = "auto",
         effort: Effort = "default",
+        discrete_target: bool | Literal["auto"] = "auto",
         discrete: str | list[str] | None = None,
         numeric: str | list[str] | None = None,
         missing: MissingOrConstant = "error",
@@ -78,6 +94,7 @@ class MutualInformation(BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.effort = effort
+        self.discrete_target = discrete_target
         self.discrete = discrete
         self.numeric = numeric
         self.missing = missing
@@ -95,8 +112,13 @@ class MutualInformation(BaseEstimator):
         """Estimate the mutual information between ``X`` and ``y``."""
         if y is None:
             raise ValueError("MutualInformation requires y to be passed, but the target y is None")
-        _check(self, X, reset=True)
-        result = mutual_information(X, y, progress=False, **self.get_params(deep=False))
+        features = _features(self, X, reset=True)
+        check_index(X, y)
+        settings = self.get_params(deep=False)
+        target = with_classes(as_table(y, "y", first=0), settings.pop("discrete_target"))
+        result = mutual_information(features, target, progress=False, **settings)
+        if result.critics is not None:
+            result.critics._first = 0
         self.result_: Estimate = result
         self.mi_: float = result.mi
         self.interval_: tuple[float, float] = result.interval
@@ -106,9 +128,10 @@ class MutualInformation(BaseEstimator):
     def score_samples(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Return the pointwise mutual information ln p(x,y)/(p(x)p(y)) of new rows, in nats."""
         check_is_fitted(self)
-        _check(self, X, reset=False)
+        features = _features(self, X, reset=False)
+        check_index(X, y)
         return self.result_.score_samples(
-            X,
+            features,
             y,
             missing=self.missing,
             device=self.device,
@@ -129,8 +152,18 @@ class MutualInformation(BaseEstimator):
 class MutualInformationSelector(SelectorMixin, BaseEstimator):
     """Selection of the features that are most informative about y, without redundant ones.
 
-    The parameters are those of :func:`fdime.select_features`, without ``progress``. The features that
-    are kept are in their original order. Fewer than ``k`` are kept if no other adds significantly.
+    The features that are kept are in their original order. Fewer than ``k`` are kept if no other adds
+    significantly.
+
+    Parameters
+    ----------
+    k, criterion, discrete_features, discrete_target, estimator, effort, blocks, folds, permutations
+        As for :func:`fdime.select_features`.
+    seed, device, precision, threads
+        As for :func:`fdime.select_features`.
+    missing
+        ``'error'`` refuses missing values, as is usual in scikit-learn; ``'drop'`` leaves out the rows in
+        which any feature or the target is missing.
 
     Attributes
     ----------
@@ -168,6 +201,7 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
         missing: MissingOrConstant = "error",
         estimator: str | Divergence = "auto",
         effort: Effort = "quick",
+        blocks: bool | int | None = None,
         folds: int = 5,
         permutations: int = 999,
         seed: int = 0,
@@ -182,6 +216,7 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
         self.missing = missing
         self.estimator = estimator
         self.effort = effort
+        self.blocks = blocks
         self.folds = folds
         self.permutations = permutations
         self.seed = seed
@@ -195,8 +230,9 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
             raise ValueError(
                 "MutualInformationSelector requires y to be passed, but the target y is None"
             )
-        _check(self, X, reset=True)
-        result = select_features(X, y, progress=False, **self.get_params(deep=False))
+        features = _features(self, X, reset=True)
+        check_index(X, y)
+        result = select_features(features, y, progress=False, **self.get_params(deep=False))
         self.result_: Selection = result
         self.selected_: NDArray[np.intp] = result.columns
         self.gains_: NDArray[np.float64] = np.array([found.gain for found in result.features])
@@ -216,8 +252,8 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
         return tags
 
 
-def _check(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
-    """Raise the errors of scikit-learn for features of the wrong shape."""
+def _features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Return the features by the names of scikit-learn. Raise its errors for a wrong shape."""
     if hasattr(X, "toarray"):
         raise TypeError("X is sparse; give it as a dense array, e.g. X.toarray()")
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
@@ -232,3 +268,8 @@ def _check(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
                     f"{minimum} is required."
                 )
     validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if hasattr(estimator, "feature_names_in_"):
+        return X
+    if hasattr(X, "set_axis"):  # a table of pandas whose names are not texts
+        X = X.set_axis([f"x{k}" for k in range(X.shape[1])], axis=1)
+    return as_table(X, "x", first=0)
