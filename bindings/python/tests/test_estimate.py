@@ -21,6 +21,7 @@ def test_the_interval_covers_the_truth(result):
     low, high = result.interval
     assert low < 0.5 * math.log(2.0) < high and low <= result.mi <= high
     assert result.p_value < 0.01
+    assert float(result) == result.mi
     assert result.bits == pytest.approx(result.mi / math.log(2.0))
     assert result.verdict.reliability in ("good", "fair")
 

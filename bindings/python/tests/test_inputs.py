@@ -251,6 +251,50 @@ def test_numbers_beside_text_in_a_list_stay_numbers():
         as_table([1, "b", 2], "x")
 
 
+def test_texts_that_mean_missing_values_elsewhere_are_named():
+    """The command line reads them as missing; here they may be categories."""
+    for column in (
+        np.array(["a", np.nan] * 20),  # NumPy makes it text
+        ["a", "nan"] * 20,
+        pandas.Series(["a", "nan"] * 20),
+        polars.Series(["a", "nan"] * 20),
+        pyarrow.array(["a", "nan"] * 20),
+        np.array([("nan",), ("a",)] * 20, dtype=[("x", "U3")]),
+    ):
+        with pytest.warns(fdime.FdimeWarning, match="'x' has the text 'nan' in 20 of 40 rows"):
+            assert as_table(column, "x").missing == [0]
+    with pytest.warns(fdime.FdimeWarning, match="the text '' in 10 .*replace it by None"):
+        as_table(pandas.Series(["a", "b", "c", ""] * 10), "x")
+    as_table(["a", "b", None, "banana"], "x")
+    as_table(pandas.Series(["a", None], dtype="category"), "x")
+
+
+def test_columns_of_lists_are_refused_with_advice():
+    """Embeddings, for example. The advice works."""
+    vectors = np.random.default_rng(0).normal(size=(30, 3))
+    lists = vectors.tolist()
+    for table in (pandas.DataFrame({"e": lists}), pandas.DataFrame({"e": list(vectors)})):
+        for data in (table, table["e"]):
+            with pytest.raises(TypeError, match=r"column 'e' has .* np.stack\(column\)"):
+                as_table(data, "x")
+        assert np.array_equal(np.stack(table["e"]), vectors)
+    column = polars.Series("e", lists)
+    for data in (column, column.to_frame(), pyarrow.table({"e": lists})):
+        advice = r"'e' is of type .*List.*np.stack\(column.to_list\(\)\), or .* pl.Array"
+        with pytest.raises(TypeError, match=advice):
+            as_table(data, "x")
+    assert np.array_equal(np.stack(column.to_list()), vectors)
+    fixed = column.cast(polars.Array(polars.Float64, 3))
+    assert as_table(fixed, "x").names == ["e1", "e2", "e3"]
+
+
+def test_sparse_matrices_are_refused_with_advice():
+    sparse = pytest.importorskip("scipy.sparse")
+    for kind in (sparse.csr_matrix, sparse.coo_array):
+        with pytest.raises(TypeError, match=r"x is sparse; .* e.g. x.toarray\(\)"):
+            as_table(kind(np.eye(30)), "x")
+
+
 def numbers(data):
     """Return the values of a table's only column."""
     return as_table(data, "x").__reduce__()[1][1][0]

@@ -35,7 +35,9 @@ def as_table(data: Any, role: str, first: int = 1) -> Table:
 
         return Table.from_arrow(pyarrow.table({role: data}))
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        return Table.from_arrow(data)
+        return _from_arrow(data)
+    if hasattr(data, "toarray"):
+        raise TypeError(f"{role} is sparse; give it as a dense array, e.g. {role}.toarray()")
     if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
         return _from_array(_from_dlpack(data, role), role, first)
     if isinstance(data, np.ma.MaskedArray):
@@ -65,6 +67,37 @@ def has_names(data: Any) -> bool:
 def _is_from(library: str, data: Any) -> bool:
     """Return whether an object's class, or one of its bases, is from a library."""
     return any(c.__module__.partition(".")[0] == library for c in type(data).__mro__)
+
+def _from_arrow(source: Any) -> Table:
+    try:
+        table = Table.from_arrow(source)
+    except ValueError as error:
+        if "List(" not in str(error):
+            raise
+        advice = "np.stack(column.to_list()), or in polars as a column of type pl.Array"
+        raise TypeError(f"{error}; lists of equal length are read as {advice}") from None
+    texts: Any = table.select([k for k, discrete in enumerate(table.discrete) if discrete])
+    _warn_of_missing_words(*texts.__reduce__()[1])
+    return table
+
+
+def _new_table(names: list[str], columns: list[Column]) -> Table:
+    _warn_of_missing_words(names, columns)
+    return Table(names, columns)
+
+
+def _warn_of_missing_words(names: list[str], columns: list[Column]) -> None:
+    """Warn if a category may be meant as a missing value."""
+    for name, column in zip(names, columns):
+        codes, labels = column if isinstance(column, tuple) else (column, [])
+        for code, label in enumerate(labels):
+            if label.strip().lower() in _MISSING_WORDS:
+                warn(
+                    f"column '{name}' has the text '{label}' in {np.count_nonzero(codes == code)} of "
+                    f"{len(codes)} rows, a category here; replace it by None if it means a missing "
+                    "value"
+                )
+
 
 
 def _unmasked(data: Any, role: str) -> NDArray[Any]:
@@ -258,6 +291,11 @@ def _objects(array: NDArray[Any], name: str) -> Column:
 
 
 def _text(labels: NDArray[np.str_]) -> Column:
+    if isinstance(other, (list, tuple, np.ndarray)):
+        raise TypeError(
+            f"column '{name}' has values of type {type(other).__name__}; those of equal length are read "
+            "as np.stack(column)"
+        )
     """Read text: categories, or times if all of it is dates such as 2024-01-31, as the command line does."""
     codes, names = categories(labels)
     times = parse_times(names)

@@ -359,6 +359,10 @@ class Estimate(Summarised):
         """The estimate in bits."""
         return self.mi / math.log(2.0)
 
+    def __float__(self) -> float:
+        """Return the estimate, in nats."""
+        return self.mi
+
     def score_samples(
         self,
         x: Any,
