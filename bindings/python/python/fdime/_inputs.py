@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._blocks import warn
 from ._native import Table, parse_times
 
 #: A column for ``Table``: numbers, or codes (-1 for a missing value) and labels.
 Column = NDArray[Any] | tuple[NDArray[np.int64], list[str]]
 
 _CPU = 1  # the number of the device in DLPack
+
+#: Texts, in lower case, that the command line reads as missing values.
+_MISSING_WORDS = {"", "na", "n/a", "nan", "-nan", "null", "none", "nat", "<na>"}
 
 
 def as_table(data: Any, role: str, first: int = 1) -> Table:
@@ -27,13 +31,13 @@ def as_table(data: Any, role: str, first: int = 1) -> Table:
     if _is_from("pandas", data):
         return _from_pandas(data, role)
     if _is_from("polars", data) and hasattr(data, "to_frame"):
-        return Table.from_arrow(data.to_frame(data.name or role))
+        return _from_arrow(data.to_frame(data.name or role))
     if _is_from("polars", data) and hasattr(data, "collect"):
-        return Table.from_arrow(data.collect())
+        return _from_arrow(data.collect())
     if _is_from("pyarrow", data) and hasattr(data, "to_numpy") and not hasattr(data, "schema"):
         import pyarrow
 
-        return Table.from_arrow(pyarrow.table({role: data}))
+        return _from_arrow(pyarrow.table({role: data}))
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return _from_arrow(data)
     if hasattr(data, "toarray"):
@@ -63,10 +67,6 @@ def has_names(data: Any) -> bool:
         or bool(getattr(getattr(data, "dtype", None), "names", None))
     )
 
-
-def _is_from(library: str, data: Any) -> bool:
-    """Return whether an object's class, or one of its bases, is from a library."""
-    return any(c.__module__.partition(".")[0] == library for c in type(data).__mro__)
 
 def _from_arrow(source: Any) -> Table:
     try:
@@ -98,6 +98,10 @@ def _warn_of_missing_words(names: list[str], columns: list[Column]) -> None:
                     "value"
                 )
 
+
+def _is_from(library: str, data: Any) -> bool:
+    """Return whether an object's class, or one of its bases, is from a library."""
+    return any(c.__module__.partition(".")[0] == library for c in type(data).__mro__)
 
 
 def _unmasked(data: Any, role: str) -> NDArray[Any]:
@@ -165,7 +169,7 @@ def _from_array(array: NDArray[Any], role: str, first: int = 1) -> Table:
         names = list(array.dtype.names)
         if array.ndim != 1 or any(array[name].ndim != 1 for name in names):
             raise ValueError(f"{role}: the fields of a structured array must be single values")
-        return Table(names, [_column(array[name], name) for name in names])
+        return _new_table(names, [_column(array[name], name) for name in names])
     if array.ndim == 0 and array.dtype.kind == "O":
         kind = type(array.item()).__name__
         raise TypeError(
@@ -189,7 +193,7 @@ def _from_array(array: NDArray[Any], role: str, first: int = 1) -> Table:
         matrix = array[:, np.newaxis] if array.ndim == 1 else array
         return Table.from_matrix(names, _floats(matrix, names))
     columns = [array] if array.ndim == 1 else list(array.T)
-    return Table(names, [_column(column, name) for column, name in zip(columns, names)])
+    return _new_table(names, [_column(column, name) for column, name in zip(columns, names)])
 
 
 def _names(array: NDArray[Any], role: str, first: int = 1) -> list[str]:
@@ -287,15 +291,15 @@ def _objects(array: NDArray[Any], name: str) -> Column:
     other = next((value for value in present if not isinstance(value, (numbers.Real, str))), None)
     if other is None:
         raise _wrong_type(name, "object, with both numbers and text")
-    raise _wrong_type(name, f"object, with {type(other).__name__} in it")
-
-
-def _text(labels: NDArray[np.str_]) -> Column:
     if isinstance(other, (list, tuple, np.ndarray)):
         raise TypeError(
             f"column '{name}' has values of type {type(other).__name__}; those of equal length are read "
             "as np.stack(column)"
         )
+    raise _wrong_type(name, f"object, with {type(other).__name__} in it")
+
+
+def _text(labels: NDArray[np.str_]) -> Column:
     """Read text: categories, or times if all of it is dates such as 2024-01-31, as the command line does."""
     codes, names = categories(labels)
     times = parse_times(names)
@@ -333,7 +337,7 @@ def _from_pandas(data: Any, role: str) -> Table:
         columns, names = [data], [role if data.name is None else str(data.name)]
     else:
         return _from_array(np.asarray(data), role)
-    return Table(names, [_pandas_column(c, n) for c, n in zip(columns, names)])
+    return _new_table(names, [_pandas_column(c, n) for c, n in zip(columns, names)])
 
 
 def _pandas_column(column: Any, name: str) -> Column:
