@@ -29,7 +29,12 @@ def test_a_planted_lag_without_correlation_is_found(series):
     assert profile.p_value == profile.p_adjusted.min() <= 0.05
     low, high = profile.interval[1]
     assert 0 < low < profile.mi[1] < high and profile.band > 0
-    assert "largest at lag 3" in str(profile)
+    lines = str(profile).splitlines()
+    assert lines[0].startswith("I(x; y 3 steps later) = ")
+    assert lines[1].endswith("the largest of 3 lags") and lines[2].startswith("dependent: p = 0.0")
+    assert lines[3].startswith("largest test statistic: ")
+    assert lines[5].split() == ["lag", "nats", "95%", "interval", "p", "adj", "reliability"]
+    assert [line.split()[0] for line in lines[6:9]] == ["2", "3", "4"]
     assert profile.p_over_pairs == profile.p_value
     assert json.loads(json.dumps(profile.to_dict()))["largest_at"] == 3
 
@@ -59,6 +64,7 @@ def test_columns_can_be_held_fixed(series, command, tmp_path):
     assert fdime.lagged_information(x, y, **COPULA).largest_at == 0
     profile = fdime.lagged_information(x, y, given=driver, **COPULA)
     assert profile.largest_at == 3 and profile.to_dict() == shown["results"][0]
+    assert str(profile).startswith("I(x; y 3 steps later | given) = ")
     with pytest.raises(ValueError, match="estimator='ksg'.*use auto"):
         fdime.lagged_information(x, y, given=driver, estimator="ksg")
     with pytest.raises(ValueError, match="given"):
@@ -187,6 +193,12 @@ def test_plots_and_tables(series):
     x, y, _ = series
     profiles = fdime.lagged_information_pairs(np.column_stack([x, y]), y**3, **COPULA)
     assert len(profiles.plot().axes) == 4 and len(profiles[0].plot().axes) == 2
+    assert profiles[0].plot().axes[0].get_title() == "x1 and y"
+    lines = str(profiles).splitlines()
+    assert lines[0] == "2 pairs, 2 dependent at a false discovery rate of 5%"
+    assert [line.split()[:3] for line in lines[3:]] == [["x2", "y", "0"], ["x1", "y", "3"]]
+    reverse = fdime.lagged_information(y, x, estimator="copula", lags=[-3, 0])
+    assert str(reverse).startswith("I(x; y 3 steps earlier) = ")
     table = profiles.to_pandas()
     assert isinstance(table, pandas.DataFrame) and len(table) == 10
     assert list(table.columns[:4]) == ["x", "y", "given", "lag"]

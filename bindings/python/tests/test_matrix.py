@@ -43,7 +43,11 @@ def test_dependent_pairs_and_problems(table, expected):
     assert np.isnan(expected.mi[4]).all()
     problems = [pair["problem"] for pair in expected.pairs if pair["y"] == "e"]
     assert len(problems) == 4 and all("same value in every row" in text for text in problems)
-    assert "10 pairs, 3 dependent" in str(expected)
+    lines = str(expected).splitlines()
+    assert lines[0] == "10 pairs, 3 dependent at a false discovery rate of 5%"
+    assert lines[1].startswith("4 without an estimate: ") and "'e' has the same value" in lines[1]
+    assert lines[3].split()[-1] == "reliability" and len(lines[4:10]) == 6
+    assert all(line.split()[-1] in ("good", "fair", "doubtful") for line in lines[4:10])
     assert len(expected.to_pandas()) == 10
     assert json.loads(json.dumps(expected.to_dict()))["names"] == list(expected.names)
 
@@ -51,6 +55,16 @@ def test_dependent_pairs_and_problems(table, expected):
 def test_a_pair_equals_a_single_estimate(table, expected):
     one = fdime.mutual_information(table["a"], table["b"], effort="quick")
     assert expected.mi[0, 1] == one.mi
+
+
+def test_long_and_short_summaries(table):
+    many = np.random.default_rng(0).normal(size=(40, 8))
+    lines = str(fdime.mutual_information_matrix(many, estimator="copula")).splitlines()
+    assert lines[0].startswith("28 pairs, ") and "… and 8 more" in lines
+    pair = fdime.mutual_information_matrix(table[["a", "b"]], estimator="copula")
+    assert str(pair).startswith("1 pair, 1 dependent")
+    pair = fdime.mutual_information_matrix(table[["a", "b"]], estimator="ksg")
+    assert str(pair).startswith("1 pair, ksg has no test of independence")
 
 
 def test_groups(table):
@@ -65,6 +79,25 @@ def test_plot(expected, tmp_path):
     matplotlib.use("agg")
     expected.plot().savefig(tmp_path / "matrix.png")
     assert (tmp_path / "matrix.png").stat().st_size > 5_000
+
+
+def test_plots_in_given_axes(expected, table):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2)
+    assert expected.plot(right) is figure
+    assert not left.images and len(right.images) == 1
+    a, b = table["a"], table["b"]
+    fdime.mutual_information(a, b, estimator="ksg").plot(left)
+    assert left.get_title().startswith("I(x; y) = ") and len(left.patches) == 50
+    with pytest.raises(ValueError, match="this plot has 2 panels; give a figure instead of axes"):
+        fdime.mutual_information(a, b, estimator="copula").plot(left)
+    with pytest.raises(TypeError, match="'left' is neither a figure nor axes of matplotlib"):
+        expected.plot("left")
+    upper, _ = plt.figure().subfigures(2)
+    assert expected.plot(upper) is upper
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", "sequential"])
@@ -90,6 +123,13 @@ def test_staircases_run_on_backends():
     with joblib.parallel_config(backend="loky", n_jobs=2):
         there = fdime.staircase(["kl-dime", "mine"], **options)
     assert there.summary == here.summary
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(here.to_pandas(), pandas.DataFrame)
+    assert list(here.to_pandas()["estimator"]) == ["kl-dime", "mine"]
+    assert repr(here).startswith(
+        "3 runs of 2 estimators, 60 iterations for each level; the last 20"
+    )
+    assert [line.split()[0] for line in str(here).splitlines()[-2:]] == ["kl-dime", "mine"]
     for name in here.estimators:
         assert np.array_equal(there.estimates[name], here.estimates[name])
 

@@ -88,6 +88,29 @@ def test_all_public_names_are_documented():
         assert f"fdime.{name}\n" in reference, name
 
 
+def test_notebooks_show_figures_once_and_keep_finished_bars():
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    cells = [
+        "import fdime, numpy as np\n"
+        "fdime._progress._ProgressBar._DELAY = 0.0\n"
+        "data = np.random.default_rng(0).normal(size=(100, 3))\n"
+        "matrix = fdime.mutual_information_matrix(data, estimator='copula')",
+        "figure = matrix.plot()\nfigure",
+        "figure",
+        "matrix.plot();",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    shown = [
+        [output["data"] for output in cell["outputs"] if "data" in output]
+        for cell in notebook.cells
+    ]
+    assert [sum("image/png" in data for data in outputs) for outputs in shown] == [0, 1, 1, 1]
+    (bar,) = shown[0]
+    assert bar["text/plain"].startswith("█" * 24 + " 100%") and "left" not in bar["text/plain"]
+
+
 def test_the_notebook_runs():
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")

@@ -90,6 +90,10 @@ def test_tables(sums):
     frame = pandas.DataFrame(sums[0], columns=names)
     found = fdime.select_features(frame, sums[1], estimator="copula")
     assert found.names == ("a", "b") and list(found.to_pandas()["feature"]) == ["a", "b"]
+    record = found.to_pandas().iloc[0]
+    assert (record["ci_low"], record["ci_high"]) == found.features[0].interval
+    assert record["gain_nats"] == found.features[0].gain and record["column"] == 2
+    assert repr(found) == str(found)
 
 
 def test_the_example_of_the_guide():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import fdime
 import numpy as np
@@ -33,6 +34,37 @@ def test_both_directions_of_a_pair(series):
     assert result.net == result.forward.te - result.backward.te
     assert result.forward.lags == (1,) and result.forward.n_rows == 599
     assert "source -> target is stronger" in str(result)
+    assert repr(result) == str(result) and "good" in str(result)
+
+
+def test_a_pair_is_a_network_of_two_series(series, command, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x, y = (pandas.Series(series[:, k], name="ab"[k]) for k in range(2))
+    result = fdime.transfer_entropy(x, y, history=1, estimator="copula")
+    network = fdime.transfer_network(series[:, :2], history=1, estimator="copula")
+    record = result.to_dict()
+    assert record["names"] == ["a", "b"] and record["plan"] == network.to_dict()["plan"]
+    frame = result.to_pandas()
+    assert list(frame["from"]) == ["a", "b"] and list(frame["te_nats"]) == [
+        result.forward.te,
+        result.backward.te,
+    ]
+    assert frame["is_stronger"].tolist() == [True, False]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(record))
+    reported = subprocess.run([command, "report", path], capture_output=True, check=True).stdout
+    assert b"a -> b is stronger" in reported
+
+
+def test_plots(series, network):
+    pytest.importorskip("matplotlib").use("agg")
+    pair = fdime.transfer_entropy(series[:, 0], series[:, 1], history=1, estimator="copula")
+    (panel,) = pair.plot().axes
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == [
+        "source → target",
+        "target → source",
+    ]
+    assert network.plot().axes[0].get_xlabel() == "to"
 
 
 def test_the_history_is_chosen_for_each_target():
@@ -70,6 +102,9 @@ def test_a_network(network):
     assert np.isnan(np.diag(network.te)).all()
     assert json.loads(json.dumps(network.to_dict()))["names"] == ["x1", "x2", "x3"]
     assert str(network).startswith("6 directions, 2 significant")
+    first, second = str(network).splitlines()[2:4]
+    assert first.split()[-2:] == ["adj", "reliability"] and second.split()[-1] == "good"
+    assert repr(network) == str(network)
 
 
 def test_a_journal_continues_after_a_kill(series, network, tmp_path, monkeypatch):

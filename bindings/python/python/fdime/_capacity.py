@@ -18,7 +18,8 @@ from ._estimate import PLAN_SETTINGS, Effort, MissingOrConstant, announced_plan,
 from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
-from ._result import Summarised, Verdict, wrapped
+from ._result import Summarised, Verdict
+from ._text import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

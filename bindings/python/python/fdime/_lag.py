@@ -22,7 +22,16 @@ from ._inputs import as_table, check_indices, single_column
 from ._journal import open_journal, run_unfinished, series_heading
 from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
-from ._result import p_value_text, saved_record
+from ._result import saved_record
+from ._text import (
+    counted,
+    doubts,
+    estimate_cells,
+    failures,
+    p_value_text,
+    strongest_first,
+    table_lines,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +41,9 @@ if TYPE_CHECKING:
 class LagProfile:
     """Mutual information between ``x`` and ``y`` at lags, in nats."""
 
-    #: The names of the two series.
+    #: The name of the first series.
     x: str
+    #: The name of the second series.
     y: str
     #: The names of the columns that are held fixed.
     given: list[str]
@@ -107,14 +117,29 @@ class LagProfile:
         return pandas.DataFrame([{**names, **row} for row in self.estimates])
 
     def __str__(self) -> str:
-        given = f", given {', '.join(self.given)}" if self.given else ""
-        lines = [f"{self.x} and later {self.y}{given}: {p_value_text(self.p_value)} over all lags"]
+        lines = []
         if self.largest_at is not None:
-            place = int(np.flatnonzero(self.lags == self.largest_at)[0])
+            given = f" | {', '.join(self.given)}" if self.given else ""
+            (place,) = np.flatnonzero(self.lags == self.largest_at)
             low, high = self.interval[place]
-            estimate = f"{self.mi[place]:.3f} nats, 95% interval {low:.3f} to {high:.3f}"
-            lines.append(f"largest at lag {self.largest_at}: {estimate}")
-        return "\n".join(lines)
+            lines = [
+                f"I({self.x}; {self.y} {_later(self.largest_at)}{given}) = {self.mi[place]:.3f} nats",
+                f"95% interval {low:.3f} to {high:.3f}; the largest of {counted(len(self.lags), 'lag')}",
+            ]
+        found = "dependent" if self.p_value <= 0.05 else "no dependence found"
+        lines.append(f"{found}: {p_value_text(self.p_value)} (adjusted over all lags)")
+        if np.isfinite(self.statistic).any():
+            lines.append(
+                f"largest test statistic: {np.nanmax(self.statistic):.4f} nats; 95% of independent "
+                f"series stay below {self.band:.4f}"
+            )
+        lines += failures(self.estimates, "mi_nats")
+        rows = [
+            {"lag": str(one["lag"]), **estimate_cells(one, "mi_nats")}
+            for one in self.estimates
+            if one["mi_nats"] is not None
+        ]
+        return "\n".join([*lines, *table_lines(rows, None), *doubts(self.estimates, "lag")])
 
     __repr__ = __str__
 
@@ -157,7 +182,21 @@ class LagProfiles:
         return pandas.concat([profile.to_pandas() for profile in self], ignore_index=True)
 
     def __str__(self) -> str:
-        return "\n".join(str(profile) for profile in self)
+        if len(self) == 1:
+            return str(self[0])
+        dependent = sum(1 for profile in self if profile.p_over_pairs <= 0.05)
+        largest = [
+            {**one, "x": profile.x, "y": profile.y, "p_adjusted": profile.p_over_pairs}
+            for profile in self
+            for one in profile.estimates
+            if one["lag"] == profile.largest_at
+        ]
+        rows = [
+            {"x": one["x"], "y": one["y"], "lag": str(one["lag"])} | estimate_cells(one, "mi_nats")
+            for one in strongest_first(largest, "mi_nats")
+        ]
+        found = f"{dependent} dependent at a false discovery rate of 5%"
+        return "\n".join([f"{counted(len(self), 'pair')}, {found}", *table_lines(rows)])
 
     __repr__ = __str__
 
@@ -166,6 +205,13 @@ class LagProfiles:
         from ._plot import plot_lags
 
         return plot_lags(self.profiles, figure)
+
+
+def _later(lag: int) -> str:
+    """Return when y is read, in words."""
+    if lag == 0:
+        return "at the same time"
+    return f"{counted(abs(lag), 'step')} {'later' if lag > 0 else 'earlier'}"
 
 
 @explain_names()

@@ -23,9 +23,11 @@ from ._journal import open_journal, run_unfinished
 from ._pair import Pair, estimate_pair
 from ._parallel import concurrent_jobs
 from ._progress import ProgressCallback, progress_callback
-from ._result import saved_record
+from ._result import grid, saved_record
+from ._text import counted, doubts, estimate_cells, failures, strongest_first, table_lines
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -47,15 +49,9 @@ class Matrix:
     _has_rows: bool = field(repr=False)
 
     def _array(self, key: str) -> NDArray[np.float64]:
-        array = np.full((len(self.rows), len(self.names)), np.nan)
-        row_of = {name: k for k, name in enumerate(self.rows)}
-        column_of = {name: k for k, name in enumerate(self.names)}
-        for pair in self.pairs:
-            value = np.nan if pair[key] is None else pair[key]
-            for row, column in ((pair["x"], pair["y"]), (pair["y"], pair["x"])):
-                if row in row_of and column in column_of:
-                    array[row_of[row], column_of[column]] = value
-        return array
+        columns_first = grid(self.pairs, key, ("x", "y"), self.names, self.rows).T
+        rows_first = grid(self.pairs, key, ("x", "y"), self.rows, self.names)
+        return np.where(np.isnan(rows_first), columns_first, rows_first)
 
     @property
     def mi(self) -> NDArray[np.float64]:
@@ -83,37 +79,27 @@ class Matrix:
         """Return the pairs as a pandas DataFrame, strongest first."""
         import pandas
 
-        return pandas.DataFrame(self._sorted())
-
-    def _sorted(self) -> list[dict[str, Any]]:
-        def strength(pair: dict[str, Any]) -> tuple[float, float]:
-            """Pairs of equal information are in the order of their p-values."""
-            if pair["mi_nats"] is None:
-                return 1.0, 1.0
-            return -float(pair["mi_nats"]), 1.0 if pair["p_value"] is None else pair["p_value"]
-
-        return sorted(self.pairs, key=strength)
+        return pandas.DataFrame(strongest_first(self.pairs, "mi_nats"))
 
     def __str__(self) -> str:
-        dependent = sum(1 for p in self.pairs if (p["p_adjusted"] or 1.0) <= 0.05)
-        lines = [
-            f"{len(self.pairs)} pairs, {dependent} dependent at a false discovery rate of 5%",
-            f"{'x':20} {'y':20} {'nats':>7} {'95% interval':>16} {'p adj':>7}",
+        dependent = sum(
+            1 for p in self.pairs if p["p_adjusted"] is not None and p["p_adjusted"] <= 0.05
+        )
+        found = f"{dependent} dependent at a false discovery rate of 5%"
+        if self.plan["method"] == "ksg":
+            found = "ksg has no test of independence"
+        rows = [
+            {"x": pair["x"], "y": pair["y"], **estimate_cells(pair, "mi_nats")}
+            for pair in strongest_first(self.pairs, "mi_nats")
+            if pair["mi_nats"] is not None
         ]
-        for pair in self._sorted()[:10]:
-            if pair["mi_nats"] is None:
-                lines.append(f"{pair['x']:20.20} {pair['y']:20.20} {pair['problem']}")
-                continue
-            interval = f"{pair['ci_low']:.3f} to {pair['ci_high']:.3f}"
-            adjusted = "" if pair["p_adjusted"] is None else f"{pair['p_adjusted']:.3f}"
-            line = f"{pair['x']:20.20} {pair['y']:20.20} {pair['mi_nats']:7.3f} {interval:>16}"
-            lines.append(f"{line} {adjusted:>7}")
-        return "\n".join(lines)
+        lines = [f"{counted(len(self.pairs), 'pair')}, {found}", *failures(self.pairs, "mi_nats")]
+        return "\n".join([*lines, *table_lines(rows), *doubts(self.pairs, "pair")])
 
     __repr__ = __str__
 
-    def plot(self, figure: Figure | None = None) -> Figure:
-        """Draw a heat map with matplotlib."""
+    def plot(self, figure: Figure | Axes | None = None) -> Figure:
+        """Draw a heat map with matplotlib, in a new figure, a given one or given axes."""
         from ._plot import plot_matrix
 
         return plot_matrix(self, figure)

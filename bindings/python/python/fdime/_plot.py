@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from ._capacity import ChannelCapacity
@@ -15,18 +17,30 @@ if TYPE_CHECKING:
     from ._power import PowerAnalysis
     from ._result import Estimate
     from ._staircase import Staircase
+    from ._transfer import TransferEntropy, TransferNetwork
 
 _BAR, _MARK, _SOFT = "#5b8def", "#d9480f", "#8a94a6"
 
 
-def _new_figure(figure: Figure | None, size: tuple[float, float]) -> Figure:
-    if figure is not None:
-        return figure
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from None
-    return plt.figure(figsize=size, layout="constrained")
+def _panels(
+    target: Any, size: tuple[float, float], rows: int = 1, columns: int = 1
+) -> tuple[Figure, NDArray[Any]]:
+    """Return a figure and its panels: a new one, the target, or the figure of the target if it is a panel."""
+    if hasattr(target, "get_xlim"):
+        if rows * columns > 1:
+            raise ValueError(
+                f"this plot has {rows * columns} panels; give a figure instead of axes"
+            )
+        return target.figure, np.array([[target]])
+    if target is None:
+        try:
+            from ._figure import new_figure
+        except ImportError:
+            raise ImportError("plots need matplotlib: pip install matplotlib") from None
+        target = new_figure(size)
+    if not hasattr(target, "subplots"):
+        raise TypeError(f"{target!r} is neither a figure nor axes of matplotlib")
+    return target, target.subplots(rows, columns, squeeze=False)
 
 
 def _hide_frame(axes: Any) -> None:
@@ -38,7 +52,7 @@ def _finish(panel: Any) -> None:
     _hide_frame(panel)
 
 
-def plot_estimate(result: Estimate, figure: Figure | None) -> Figure:
+def plot_estimate(result: Estimate, target: Figure | Axes | None) -> Figure:
     curves = [
         critic["curve"]
         for fold in result.folds
@@ -46,12 +60,14 @@ def plot_estimate(result: Estimate, figure: Figure | None) -> Figure:
         if critic["weight"] > 0 and len(critic["curve"]) > 1
     ]
     panels = 1 + (result.null is not None) + bool(curves)
-    figure = _new_figure(figure, (4.0 * panels, 3.2))
-    axes = iter(np.atleast_1d(figure.subplots(1, panels)))
+    figure, grid = _panels(target, (4.0 * panels, 3.2), columns=panels)
+    axes = iter(grid[0])
     low, high = result.interval
     quantity = "I(x; y)" if result.given is None else "I(x; y | z)"
-    figure.suptitle(f"{quantity} = {result.mi:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
+    title = f"{quantity} = {result.mi:.3f} nats, 95% interval {low:.3f} to {high:.3f}"
     _plot_pointwise(next(axes), result)
+    set_title = grid[0, 0].set_title if hasattr(target, "get_xlim") else figure.suptitle
+    set_title(title)
     if result.null is not None:
         _plot_null(next(axes), result)
     if curves:
@@ -93,27 +109,55 @@ def _plot_curves(panel: Any, curves: list[list[dict[str, Any]]]) -> None:
     _finish(panel)
 
 
-def plot_matrix(result: Matrix, figure: Figure | None) -> Figure:
-    width, height = len(result.names), len(result.rows)
-    figure = _new_figure(figure, (2.2 + 0.42 * width, 1.6 + 0.42 * height))
-    panel = figure.subplots()
-    shown = np.ma.masked_invalid(result.mi)
-    image = panel.imshow(shown, cmap="viridis", vmin=0.0)
-    panel.set_xticks(range(width), result.names, rotation=45, ha="right", rotation_mode="anchor")
-    panel.set_yticks(range(height), result.rows)
-    if max(width, height) <= 12:
-        top = shown.max() if shown.count() else 1.0
-        for (i, j), value in np.ndenumerate(result.mi):
-            if np.isfinite(value):
-                ink = "black" if value > 0.6 * top else "white"
-                panel.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
-    figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
+def plot_matrix(result: Matrix, target: Figure | Axes | None) -> Figure:
+    figure, _ = _heat_map(result.mi, result.rows, result.names, "mutual information", target)
     return figure
 
 
-def plot_capacity(result: ChannelCapacity, figure: Figure | None) -> Figure:
-    figure = _new_figure(figure, (10.0, 3.6))
-    shares, pairs = figure.subplots(1, 2)
+def plot_network(result: TransferNetwork, target: Figure | Axes | None) -> Figure:
+    names = result.names
+    figure, panel = _heat_map(result.te, names, names, "transfer entropy", target)
+    panel.set(xlabel="to", ylabel="from")
+    return figure
+
+
+def _heat_map(
+    values: NDArray[np.float64],
+    rows: tuple[str, ...],
+    columns: tuple[str, ...],
+    quantity: str,
+    target: Figure | Axes | None,
+) -> tuple[Figure, Any]:
+    width, height = len(columns), len(rows)
+    figure, ((panel,),) = _panels(target, (2.2 + 0.42 * width, 1.6 + 0.42 * height))
+    shown = np.ma.masked_invalid(values)
+    image = panel.imshow(shown, cmap="viridis", vmin=0.0)
+    panel.set_xticks(range(width), columns, rotation=45, ha="right", rotation_mode="anchor")
+    panel.set_yticks(range(height), rows)
+    if max(width, height) <= 12:
+        top = shown.max() if shown.count() else 1.0
+        for (i, j), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                ink = "black" if value > 0.6 * top else "white"
+                panel.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+    figure.colorbar(image, ax=panel, label=f"{quantity} (nats)", shrink=0.8)
+    return figure, panel
+
+
+def plot_transfer(result: TransferEntropy, target: Figure | Axes | None) -> Figure:
+    figure, ((panel,),) = _panels(target, (6.0, 2.0))
+    directions = (result.forward, result.backward)
+    for place, one in enumerate(directions):
+        panel.hlines(place, *one.interval, color=_BAR, alpha=0.5, lw=4.0)
+        panel.plot(one.te, place, "o", ms=6, color=_BAR)
+    panel.set_yticks((0, 1), [f"{one.source} → {one.target}" for one in directions])
+    panel.set(xlabel="transfer entropy (nats), 95% interval", xlim=(0.0, None), ylim=(1.5, -0.5))
+    _hide_frame(panel)
+    return figure
+
+
+def plot_capacity(result: ChannelCapacity, target: Figure | Axes | None) -> Figure:
+    figure, ((shares, pairs),) = _panels(target, (10.0, 3.6), columns=2)
     low, high = result.interval
     figure.suptitle(f"capacity {result.capacity:.3f} nats, 95% interval {low:.3f} to {high:.3f}")
     count = len(result.levels)
@@ -131,9 +175,8 @@ def plot_capacity(result: ChannelCapacity, figure: Figure | None) -> Figure:
     return figure
 
 
-def plot_power(result: PowerAnalysis, figure: Figure | None) -> Figure:
-    figure = _new_figure(figure, (9.0, 3.6))
-    power, estimates = figure.subplots(1, 2)
+def plot_power(result: PowerAnalysis, target: Figure | Axes | None) -> Figure:
+    figure, ((power, estimates),) = _panels(target, (9.0, 3.6), columns=2)
     rows = [size.rows for size in result.sizes]
     if max(rows) >= 10 * min(rows):
         for panel in (power, estimates):
@@ -159,10 +202,9 @@ def plot_power(result: PowerAnalysis, figure: Figure | None) -> Figure:
     return figure
 
 
-def plot_lags(profiles: list[LagProfile], figure: Figure | None) -> Figure:
+def plot_lags(profiles: list[LagProfile], target: Figure | Axes | None) -> Figure:
     """Draw the estimates of each profile, and the statistics of its test beside them."""
-    figure = _new_figure(figure, (9.0, 2.8 * len(profiles)))
-    rows = figure.subplots(len(profiles), 2, squeeze=False)
+    figure, rows = _panels(target, (9.0, 2.8 * len(profiles)), len(profiles), 2)
     for (panel, test), profile in zip(rows, profiles):
         found = profile.p_adjusted <= 0.05
         groups = ((~found, _SOFT, "adjusted p > .05"), (found, _BAR, "adjusted p ≤ .05"))
@@ -173,7 +215,7 @@ def plot_lags(profiles: list[LagProfile], figure: Figure | None) -> Figure:
             panel.plot(profile.lags[shown], profile.mi[shown], **dots)
             test.plot(profile.lags[shown], profile.statistic[shown], label=label, **dots)
         test.axhline(profile.band, color=_MARK, ls="--", lw=1.2, label="95% if independent")
-        panel.set(title=f"{profile.x} and later {profile.y}", ylabel="nats, 95% interval")
+        panel.set(title=f"{profile.x} and {profile.y}", ylabel="nats, 95% interval")
         test.set(title=f"test over all lags, p = {profile.p_value:.3g}", ylabel="statistic (nats)")
         for axes in (panel, test):
             axes.set_xlabel("lag (y is later if positive)")
@@ -183,15 +225,15 @@ def plot_lags(profiles: list[LagProfile], figure: Figure | None) -> Figure:
     return figure
 
 
-def plot_staircase(result: Staircase, figure: Figure | None) -> Figure:
+def plot_staircase(result: Staircase, target: Figure | Axes | None) -> Figure:
     count = len(result.estimators)
     chained = bool(result.terms)
     # The terms of a chain are beside their staircase.
     columns = 2 if chained else min(count, 3)
     shown = 2 * count if chained else count
     rows = -(-shown // columns)
-    figure = _new_figure(figure, (4.0 * columns, 3.0 * rows))
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, grid = _panels(target, (4.0 * columns, 3.0 * rows), rows, columns)
+    panels = grid.ravel()
     for panel, name in zip(panels[:: 2 if chained else 1], result.estimators):
         run = result.estimates[name][0]
         steps = np.arange(run.size)

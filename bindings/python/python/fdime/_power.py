@@ -13,7 +13,8 @@ from ._blocks import Divergence, level_text
 from ._estimate import Effort, estimate_plan
 from ._execution import Device, Precision, execution
 from ._progress import ProgressCallback, progress_callback
-from ._result import Summarised, wrapped
+from ._result import Summarised
+from ._text import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

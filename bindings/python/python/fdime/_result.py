@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,31 +15,11 @@ from numpy.typing import NDArray
 from ._arguments import check_folder
 from ._execution import Device, Precision, execution
 from ._native import Model, __version__
+from ._text import Record, wrapped
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-def wrapped(paragraphs: list[tuple[bool, str]]) -> str:
-    """Wrap paragraphs, each with whether it is an item of a list, to lines of 80 characters."""
-
-    def filled(item: bool, text: str) -> str:
-        first, rest = ("  - ", "    ") if item else ("", "  ")
-        return textwrap.fill(
-            text,
-            80,
-            initial_indent=first,
-            subsequent_indent=rest,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-
-    return "\n".join(filled(item, text) for item, text in paragraphs)
-
-
-def p_value_text(p: float) -> str:
-    """Return a p-value with three decimals, ``p = 0.012`` or ``p < 0.001``."""
-    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
 
 
 @dataclass(frozen=True)
@@ -242,6 +222,23 @@ def saved_record(command: str, fields: dict[str, Any], seconds: float) -> dict[s
     return {"command": command, **fields, "seconds": seconds, "version": __version__}
 
 
+def grid(
+    records: Iterable[Record],
+    key: str,
+    ends: tuple[str, str],
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> NDArray[np.float64]:
+    """Return a value of records as an array, from the first of their ends to the second; else NaN."""
+    values = np.full((len(rows), len(columns)), np.nan)
+    row_of, column_of = ({name: k for k, name in enumerate(side)} for side in (rows, columns))
+    for record in records:
+        row, column = (record[end] for end in ends)
+        if row in row_of and column in column_of and record[key] is not None:
+            values[row_of[row], column_of[column]] = record[key]
+    return values
+
+
 class Summarised:
     """A result that prints as the command line does."""
 
@@ -386,8 +383,11 @@ class Estimate(Summarised):
 
         return card(self)
 
-    def plot(self, figure: Figure | None = None) -> Figure:
-        """Plot pointwise information, the null distribution and learning curves with matplotlib."""
+    def plot(self, figure: Figure | Axes | None = None) -> Figure:
+        """Plot pointwise information, the null distribution and learning curves with matplotlib.
+
+        The figure is a new one or a given one. Axes are enough for ``ksg``, which has one panel.
+        """
         from ._plot import plot_estimate
 
         return plot_estimate(self, figure)

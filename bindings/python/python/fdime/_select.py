@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Literal, get_args
 
@@ -28,6 +28,7 @@ from ._execution import Device, Precision, execution
 from ._inputs import as_table, check_index
 from ._progress import ProgressCallback, progress_callback
 from ._result import saved_record
+from ._text import counted, p_value_cell, p_value_text, table_lines
 
 #: What decides which feature is chosen next.
 Criterion = Literal["forward", "cmim", "jmi", "mrmr"]
@@ -92,28 +93,33 @@ class Selection:
         return self._record
 
     def to_pandas(self) -> Any:
-        """Return the features as a pandas DataFrame, one row each."""
+        """Return the features as a pandas DataFrame, one row each, like a ``.csv`` file of ``fdime select``."""
         import pandas
 
-        return pandas.DataFrame([asdict(feature) for feature in self.features])
+        return pandas.DataFrame(self._record["features"])
 
     def __str__(self) -> str:
-        lines = [f"{len(self.features)} of {len(self.candidates)} features"]
+        lines = [f"{len(self.features)} of {counted(len(self.candidates), 'feature')}"]
         if self.end["reason"] == "nothing-left":
             best = " with ".join(self.end["features"])
             lines[0] += (
-                f"; no other has a significant gain (best: {best}, p = {self.end['p_adjusted']:.3f})"
+                f"; no other has a significant gain (best: {best}, {p_value_text(self.end['p_adjusted'])})"
             )
-        lines.append(
-            f"{'rank':>4} {'feature':20} {'+nats':>7} {'95% interval':>16} {'alone':>7} {'p adj':>7}"
-        )
-        for found in self.features:
-            interval = f"{found.interval[0]:.3f} to {found.interval[1]:.3f}"
-            lines.append(
-                f"{found.rank:4} {found.feature:20.20} {found.gain:7.3f} {interval:>16} "
-                f"{found.alone:7.3f} {found.p_adjusted:7.3f}"
-            )
-        return "\n".join(lines)
+        rows = [
+            {
+                "rank": str(found.rank),
+                "feature": found.feature,
+                "+nats": f"{found.gain:.3f}",
+                "95% interval": f"{found.interval[0]:.3f} to {found.interval[1]:.3f}",
+                "alone": f"{found.alone:.3f}",
+                "redundancy": f"{found.redundancy:.3f}",
+                "p adj": p_value_cell(found.p_adjusted),
+            }
+            for found in self.features
+        ]
+        return "\n".join([*lines, *table_lines(rows)])
+
+    __repr__ = __str__
 
 
 @explain_names()

@@ -17,8 +17,10 @@ from ._blocks import Divergence, estimator_name, level_text, warn_of_notice
 from ._execution import Device, Precision, execution
 from ._parallel import joblib_with_backend, run_jobs
 from ._progress import ProgressCallback, progress_callback
+from ._text import counted, table_lines
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -48,7 +50,32 @@ class Staircase:
     #: sum is that of ``estimates``; otherwise empty.
     terms: dict[str, dict[str, NDArray[np.float64]]] = field(default_factory=dict, repr=False)
 
-    def plot(self, figure: Figure | None = None) -> Figure:
+    def to_pandas(self) -> Any:
+        """Return the summary as a pandas DataFrame, a row for each estimator and level, without terms."""
+        import pandas
+
+        return pandas.DataFrame(self.summary).drop(columns="terms", errors="ignore")
+
+    def __str__(self) -> str:
+        rows = [
+            {"estimator": row["estimator"], "true nats": f"{row['true_mi']:.3f}"}
+            | {name: f"{row[name]:.3f}" for name in ("mean", "bias", "variance", "mse")}
+            for row in self.summary
+        ]
+        iterations = self.plan["schedule"]["iterations"]
+        lines = [
+            f"{counted(self.plan['runs'], 'run')} of {counted(len(self.estimators), 'estimator')}, "
+            f"{iterations} iterations for each level; the last {self.plan['last']} are summarised"
+        ]
+        if self.failures:
+            lines.append(
+                f"diverged: {counted(len({(one['estimator'], one['seed']) for one in self.failures}), 'run')}"
+            )
+        return "\n".join([*lines, *table_lines(rows)])
+
+    __repr__ = __str__
+
+    def plot(self, figure: Figure | Axes | None = None) -> Figure:
         """Plot the first run of each estimator with matplotlib; with a chain, also its terms."""
         from ._plot import plot_staircase
 

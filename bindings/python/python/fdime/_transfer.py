@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import permutations as ordered_pairs
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,29 @@ from ._journal import open_journal, run_unfinished, series_heading
 from ._matrix import _positions
 from ._parallel import concurrent_jobs, raise_if_cancelled
 from ._progress import ProgressCallback, progress_callback
-from ._result import p_value_text, saved_record
+from ._result import grid, saved_record
+from ._text import (
+    counted,
+    doubts,
+    estimate_cells,
+    failures,
+    p_value_text,
+    strongest_first,
+    table_lines,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class TransferDirection:
     """The transfer entropy from one series to another, in nats."""
 
-    #: The names of the series.
+    #: The name of the series that is earlier.
     source: str
+    #: The name of the series that is predicted.
     target: str
     #: The estimate; NaN if there is a problem.
     te: float
@@ -81,39 +95,6 @@ class TransferDirection:
         )
 
 
-@dataclass(frozen=True)
-class TransferEntropy:
-    """Transfer entropy in both directions between two series, in nats."""
-
-    #: From the source to the target, and from the target to the source.
-    forward: TransferDirection
-    backward: TransferDirection
-    #: The plan of both estimates.
-    plan: dict[str, Any] = field(repr=False)
-
-    @property
-    def net(self) -> float:
-        """The estimate of the forward direction less that of the backward direction."""
-        return self.forward.te - self.backward.te
-
-    @property
-    def stronger(self) -> TransferDirection | None:
-        """The direction whose interval lies above that of the other; None if they overlap."""
-        for one, other in ((self.forward, self.backward), (self.backward, self.forward)):
-            if one.interval[0] > other.interval[1]:
-                return one
-        return None
-
-    def __str__(self) -> str:
-        stronger = self.stronger
-        verdict = (
-            "neither direction is shown to be stronger: the intervals overlap"
-            if stronger is None
-            else f"{stronger.source} -> {stronger.target} is stronger: the intervals do not overlap"
-        )
-        return f"{self.forward}\n{self.backward}\n{verdict}"
-
-
 @dataclass(frozen=True, eq=False)
 class TransferNetwork:
     """Transfer entropies between all pairs of series, in nats."""
@@ -130,11 +111,7 @@ class TransferNetwork:
     seconds: float = field(repr=False)
 
     def _array(self, key: str) -> NDArray[np.float64]:
-        array = np.full((len(self.names), len(self.names)), np.nan)
-        index = {name: k for k, name in enumerate(self.names)}
-        for found in self.directions:
-            array[index[found["from"]], index[found["to"]]] = _number(found[key])
-        return array
+        return grid(self.directions, key, ("from", "to"), self.names, self.names)
 
     @property
     def te(self) -> NDArray[np.float64]:
@@ -160,24 +137,88 @@ class TransferNetwork:
         """Return the directions as a pandas DataFrame, strongest first."""
         import pandas
 
-        return pandas.DataFrame(self._sorted())
-
-    def _sorted(self) -> list[dict[str, Any]]:
-        def strength(found: dict[str, Any]) -> float:
-            return -1.0 if found["te_nats"] is None else float(found["te_nats"])
-
-        return sorted(self.directions, key=strength, reverse=True)
+        return pandas.DataFrame(strongest_first(self.directions, "te_nats"))
 
     def __str__(self) -> str:
-        positive = (found for found in self.directions if _number(found["te_nats"]) > 0)
-        count = sum(1 for found in positive if _number(found["p_adjusted"]) <= 0.05)
+        found = [one for one in self.directions if one["te_nats"] is not None]
+        count = sum(1 for one in found if one["te_nats"] > 0 and one["p_adjusted"] <= 0.05)
         lines = [
-            f"{len(self.directions)} directions, {count} significant at a false discovery rate of 5%"
+            f"{counted(len(self.directions), 'direction')}, {count} significant at a false discovery "
+            "rate of 5%",
+            *failures(self.directions, "te_nats"),
         ]
-        lines += [str(TransferDirection._from_record(found)) for found in self._sorted()[:10]]
-        return "\n".join(lines)
+        return "\n".join([*lines, *_table(strongest_first(found, "te_nats"))])
 
     __repr__ = __str__
+
+    def plot(self, figure: Figure | Axes | None = None) -> Figure:
+        """Draw a heat map with matplotlib, in a new figure, a given one or given axes."""
+        from ._plot import plot_network
+
+        return plot_network(self, figure)
+
+
+def _table(directions: list[dict[str, Any]]) -> list[str]:
+    """Return a table of directions, and why some are not reliable."""
+    rows = [
+        {"from": one["from"], "to": one["to"], "history": str(one["history"])}
+        | estimate_cells(one, "te_nats")
+        for one in directions
+    ]
+    return [*table_lines(rows), *doubts(directions, "direction")]
+
+
+@dataclass(frozen=True)
+class TransferEntropy:
+    """Transfer entropy in both directions between two series, in nats."""
+
+    #: From the source to the target.
+    forward: TransferDirection
+    #: From the target to the source.
+    backward: TransferDirection
+    #: The plan of both estimates.
+    plan: dict[str, Any] = field(repr=False)
+    _network: TransferNetwork = field(repr=False, compare=False)
+
+    @property
+    def net(self) -> float:
+        """The estimate of the forward direction less that of the backward direction."""
+        return self.forward.te - self.backward.te
+
+    @property
+    def stronger(self) -> TransferDirection | None:
+        """The direction whose interval lies above that of the other; None if they overlap."""
+        for one, other in ((self.forward, self.backward), (self.backward, self.forward)):
+            if one.interval[0] > other.interval[1]:
+                return one
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, as ``fdime transfer --json`` prints it; ``fdime report`` reads it."""
+        return self._network.to_dict()
+
+    def to_pandas(self) -> Any:
+        """Return the two directions as a pandas DataFrame, the forward one first."""
+        import pandas
+
+        return pandas.DataFrame(self._network.directions)
+
+    def __str__(self) -> str:
+        stronger = self.stronger
+        verdict = (
+            "neither direction is shown to be stronger: the intervals overlap"
+            if stronger is None
+            else f"{stronger.source} -> {stronger.target} is stronger: the intervals do not overlap"
+        )
+        return "\n".join([verdict, *_table(self._network.directions)])
+
+    __repr__ = __str__
+
+    def plot(self, figure: Figure | Axes | None = None) -> Figure:
+        """Draw both directions with matplotlib, in a new figure, a given one or given axes."""
+        from ._plot import plot_transfer
+
+        return plot_transfer(self, figure)
 
 
 @explain_names()
@@ -248,6 +289,7 @@ def transfer_entropy(
     >>> result.stronger.source
     'source'
     """
+    start = perf_counter()
     check_indices(source=source, target=target, time=time, group=group)
     tables = [as_table(source, "source"), as_table(target, "target")]
     for name, table in zip(("source", "target"), tables):
@@ -274,12 +316,13 @@ def transfer_entropy(
         execution(device, precision),
     )
     with progress_callback(progress) as callback:
-        forward, backward = work.run(None, n_jobs, callback)
-    for record in (forward, backward):
+        records = work.run(None, n_jobs, callback)
+    for record in records:
         if record["problem"] is not None:
             raise ValueError(record["problem"])
-    directions = [TransferDirection._from_record(record) for record in (forward, backward)]
-    return TransferEntropy(directions[0], directions[1], work.plan)
+    forward, backward = (TransferDirection._from_record(record) for record in records)
+    network = TransferNetwork(tuple(series.names), records, work.plan, perf_counter() - start)
+    return TransferEntropy(forward, backward, work.plan, network)
 
 
 @explain_names()
