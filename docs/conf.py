@@ -7,6 +7,7 @@ furo, latex2mathml, myst-parser, scikit-learn and sphinx are needed. Formulas be
 script and no network to show them.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -140,6 +141,14 @@ def show_formula_block(writer, node) -> None:
     show_formula(writer, node, "block")
 
 
+def signature_of_class(_app, what, _name, value, _options, signature, annotation):
+    """Leave out the arguments of classes that only the library creates, such as results."""
+    if what == "class" and (dataclasses.is_dataclass(value) or value is fdime.Critics):
+        return "", annotation
+    return signature, annotation
+
+
 def setup(app) -> None:
     app.connect("source-read", on_source_read)
+    app.connect("autodoc-process-signature", signature_of_class)
     app.add_html_math_renderer("mathml", (show_formula, None), (show_formula_block, None))

@@ -17,6 +17,7 @@ import functools
 import gzip
 import html.parser
 import importlib.util
+import inspect
 import os
 import re
 import shlex
@@ -419,6 +420,26 @@ def test_the_site_builds_with_every_name_and_command(site):
         assert f'id="fdime.{name}"' in page
     commands = (site / "COMMANDS.html").read_text()
     assert 'id="estimate"' in commands and "Mutual information between all pairs" in commands
+
+
+def test_the_reference_of_python_reads_docstrings_as_they_are_meant(site):
+    """A colon is not read as a type, a sentence not as a parameter, and no private field is shown."""
+    page = (site / "python_reference.html").read_text()
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
+    assert "Type:" not in text
+    for private in ("_json", "_summaries", "_record", "_network", "_has_rows"):
+        assert not re.search(rf"\b{private}\b", text), private
+    for name in set(fdime.__all__) - {"__version__"}:
+        function = getattr(fdime, name)
+        if not inspect.isfunction(function):
+            continue
+        (section,) = re.findall(rf'id="fdime.{name}">(.*?)(?=<dl class="py|</section>)', page, re.S)
+        listed = re.findall(r"<li><p><strong>(\**\w+)</strong>.*? – (.*?)</p>", section, re.S)
+        listed = {name.lstrip("*"): description for name, description in listed}
+        if len(inspect.signature(function).parameters) > 1:
+            assert set(listed) == set(inspect.signature(function).parameters), name
+        own = [one for one in listed.values() if not one.startswith("As for ")]
+        assert len(set(own)) == len(own), f"{name}: two parameters have the same text"
 
 
 def test_links_and_images_of_the_site_exist(site):

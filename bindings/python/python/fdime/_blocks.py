@@ -145,8 +145,10 @@ class Objective:
     estimator
         The name of an estimator, such as ``gan-dime``, ``mine`` or ``smile-1``, or a
         :class:`Divergence`.
-    link, readout
-        Replace those of the estimator.
+    link
+        The function from scores to log density ratios; None means the estimator's.
+    readout
+        The function from log density ratios to the estimate; None means the estimator's.
 
     Examples
     --------
@@ -351,7 +353,7 @@ class ConditionalTask:
 
     @property
     def is_series(self) -> bool:
-        """Whether rows are steps in time: x is the next value of a series, z its past, y another's past."""
+        """Whether rows are steps in time. x is then the next value of a series, z its past, y another's."""
         return self._native.is_series
 
     def sample(

@@ -54,8 +54,8 @@ class ChannelCapacity(Summarised):
     #: The divergence in nats between the outputs of each level and those of all levels with optimal
     #: shares: the capacity for levels in use, and no more for others.
     divergence: NDArray[np.float64]
-    #: For all pairs of levels, the information in bits about which was sent, if equally likely: 0 if they
-    #: cannot be told apart, 1 if they always can.
+    #: For all pairs of levels, the information in bits about which was sent, if equally likely. It is 0
+    #: if they cannot be told apart, 1 if they always can.
     discriminability: NDArray[np.float64]
     #: The reliability, with reasons.
     verdict: Verdict
@@ -163,12 +163,14 @@ def channel_capacity(
         As for :func:`mutual_information`, but not ``copula``, ``cca`` or ``ksg``, which need numbers.
     effort, missing, constant, blocks, folds, permutations, seed, device, precision, threads, progress
         As for :func:`mutual_information`.
-    discrete, numeric
+    discrete
         As for :func:`mutual_information`. The columns of an array are called ``input1``, ``input2``,
         ..., or ``input`` if it has one dimension; the same for ``output``.
+    numeric
+        Columns of text that are numbers, named as for ``discrete``.
     plan
         A plan (:func:`estimate_plan`) instead of the arguments ``estimator``, ``effort``, ``blocks``,
-        ``folds``, ``permutations`` and ``seed``.
+        ``folds``, ``permutations`` and ``seed``, which cannot be given beside it.
 
     Examples
     --------

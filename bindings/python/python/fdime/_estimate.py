@@ -41,9 +41,18 @@ def estimate_plan(
 ) -> dict[str, Any]:
     """Return the plan of an estimate: all settings that determine it, as plain data.
 
-    A plan can be changed, written to JSON, and passed to :func:`mutual_information`. ``tests`` is the
-    number of estimates whose p-values will be adjusted for each other; they need more permutations.
+    A plan can be changed, written to JSON, and passed to :func:`mutual_information`.
 
+    Parameters
+    ----------
+    estimator, effort, folds, permutations, seed, blocks, chain
+        As for :func:`mutual_information`.
+    tests
+        The number of estimates whose p-values will be adjusted for each other; they need more
+        permutations.
+
+    Examples
+    --------
     >>> plan = estimate_plan(effort="quick")
     >>> [recipe["name"] for recipe in plan["portfolio"]["recipes"]]
     ['large-steps', 'waves']
@@ -106,10 +115,12 @@ def mutual_information(
 
     Parameters
     ----------
-    x, y
-        Rows in the same order: NumPy arrays, lists, pandas, polars or pyarrow tables and columns,
-        or torch and jax tensors in CPU memory. Text, booleans and categories are discrete. A
-        complex column becomes two columns.
+    x
+        A row for each observation: a NumPy array, lists, a table or a column of pandas, polars or
+        pyarrow, or a tensor of torch or jax in CPU memory. Text, booleans and categories are
+        discrete. A complex column becomes two columns.
+    y
+        The other side, in the same order of rows.
     given
         Columns to hold fixed, in the same order of rows: the estimate is then the conditional mutual
         information I(x; y | given), what y adds about x beyond these columns. The result's ``given``
@@ -120,13 +131,16 @@ def mutual_information(
         A :class:`Divergence` stands for its f-DIME estimator.
     effort
         The amount of computation: ``quick`` (a second or two), ``default``, or ``max``.
-    discrete, numeric
-        Columns of numbers that are categories, and columns of text that are numbers: names, patterns
-        (``'x*'``) or a list of them. The columns of an array are called ``x1``, ``x2``, ..., or
-        ``x`` if it has one dimension; the same for ``y``.
-    missing, constant
-        The treatment of rows with missing values (left out by default), and of columns whose values
-        are all equal (an error by default): ``'drop'`` or ``'error'``.
+    discrete
+        Columns of numbers that are categories: names, patterns (``'x*'``) or a list of them. The
+        columns of an array are called ``x1``, ``x2``, ..., or ``x`` if it has one dimension; the same
+        for ``y``.
+    numeric
+        Columns of text that are numbers, named as for ``discrete``.
+    missing
+        ``'drop'`` leaves out rows with missing values; ``'error'`` refuses them.
+    constant
+        ``'drop'`` leaves out columns whose values are all equal; ``'error'`` refuses them.
     blocks
         For a time series: the number of rows to leave out between contiguous folds, so that rows of
         different folds are unrelated. True computes it from the autocorrelation time; the result's
@@ -136,21 +150,27 @@ def mutual_information(
         what each block adds. ``'auto'`` does so if the estimate is above a third of ln n and the chain
         finds more; ``'off'`` never. None means ``'auto'``, or ``'off'`` with ``effort='quick'``. A
         chain of B blocks takes about 2B times as long; the result's ``chain`` has its terms.
-    folds, permutations, seed
-        Folds of cross-fitting, permutations of the test of independence, and the seed of all random
-        numbers. The same seed gives the same numbers with any number of threads.
+    folds
+        The number of folds of cross-fitting.
+    permutations
+        The number of permutations of the test of independence.
+    seed
+        The seed of all random numbers. The same seed gives the same numbers with any number of
+        threads.
     plan
         A plan (:func:`estimate_plan`, ``Estimate.plan``, or its JSON) instead of the arguments
-        ``estimator``, ``effort``, ``blocks``, ``chain``, ``folds``, ``permutations`` and ``seed``.
-    device, precision
-        ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one. The precision of the GPU: ``tf32``
-        (the default), ``fp32`` or ``bf16``. Devices draw different random numbers, so their results
-        differ as those of different seeds do.
+        ``estimator``, ``effort``, ``blocks``, ``chain``, ``folds``, ``permutations`` and ``seed``,
+        which cannot be given beside it.
+    device
+        ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one. Devices draw different random
+        numbers, so their results differ as those of different seeds do.
+    precision
+        The precision of the GPU: ``tf32``, ``fp32`` or ``bf16``. None means ``tf32``.
     threads
         The number of threads on the CPU; 0 means one for each core.
     progress
-        Whether to show a progress bar, or a function to call with the completed fraction. None
-        shows a bar after two seconds, on a terminal and in notebooks.
+        Whether to show a progress bar, or a function to call with the completed fraction, at last
+        with 1. None shows a bar after two seconds, on a terminal and in notebooks.
 
     Examples
     --------

@@ -47,15 +47,15 @@ class LagProfile:
     y: str
     #: The names of the columns that are held fixed.
     given: list[str]
-    #: The lags, in ascending order: ``x`` at t is compared with ``y`` at t + lag.
+    #: The lags, in ascending order. ``x`` at t is compared with ``y`` at t + lag.
     lags: NDArray[np.int64] = field(repr=False)
     #: The estimate at each lag; NaN where there is a problem.
     mi: NDArray[np.float64] = field(repr=False)
-    #: The 95% interval at each lag: an array of two columns.
+    #: The 95% interval at each lag, as an array of two columns.
     interval: NDArray[np.float64] = field(repr=False)
     #: The p-value at each lag, adjusted for the number of lags.
     p_adjusted: NDArray[np.float64] = field(repr=False)
-    #: The p-value of independence at all lags: the smallest of ``p_adjusted``.
+    #: The p-value of independence at all lags, which is the smallest of ``p_adjusted``.
     p_value: float
     #: The smallest p-value that is possible for this number of lags and rows.
     smallest_p: float
@@ -156,7 +156,7 @@ class LagProfiles:
 
     #: A profile for each column of x with each column of y.
     profiles: list[LagProfile]
-    #: The plan of every profile: the lags, and the plan of each estimate.
+    #: The plan of every profile, with the lags and the plan of each estimate.
     plan: dict[str, Any] = field(repr=False)
     #: The duration in seconds.
     seconds: float = field(repr=False)
@@ -244,9 +244,11 @@ def lagged_information(
 
     Parameters
     ----------
-    x, y
-        Two series of one column each, with rows in the order of time. A missing value removes the
-        pairs that contain it and does not shift other rows.
+    x
+        A series of one column, with rows in the order of time. A missing value removes the pairs that
+        contain it and does not shift other rows.
+    y
+        The other series, with the same rows.
     lags
         The lags, in rows; positive if ``y`` is later than ``x``.
     given
@@ -341,8 +343,10 @@ def lagged_information_pairs(
 
     Parameters
     ----------
-    x, y
-        Tables or arrays whose columns are series.
+    x
+        A table or an array whose columns are series.
+    y
+        The series that are compared with those of ``x``.
     lags, given, time, group, estimator, effort, discrete, numeric, missing, blocks, folds, permutations
         As for :func:`lagged_information`.
     seed, device, precision

@@ -33,7 +33,7 @@ class StudySize:
     tables: int
     #: The number of tables in which the test rejected independence.
     rejected: int
-    #: The power: from a curve through all sizes if rows were searched for, else the share of tables
+    #: The power, from a curve through all sizes if rows were searched for, else the share of tables
     #: in which the test rejected.
     power: float
     #: The estimate.
@@ -65,7 +65,7 @@ class PowerAnalysis(Summarised):
     _command = "power"
     #: The number of rows that a study needs; None if the numbers of rows were given.
     rows: int | None
-    #: The 95% interval of that number: the number of simulated tables is finite.
+    #: The 95% interval of that number, which is uncertain because the simulated tables are finitely many.
     rows_interval: tuple[int, int] | None
     #: What estimates of about that many rows show.
     typical: StudySize | None

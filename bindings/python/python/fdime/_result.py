@@ -153,7 +153,9 @@ class Given:
 
 
 class Critics:
-    """Trained critics, which score new rows: :attr:`Estimate.critics`, or a saved file.
+    """Trained critics, which score new rows. They are :attr:`Estimate.critics`, or a saved file.
+
+    Columns are matched by name, and those without names by position.
 
     >>> import numpy as np, tempfile, fdime
     >>> x = np.random.default_rng(0).normal(size=100)
@@ -289,8 +291,8 @@ class Estimate(Summarised):
     given: Given | None
     #: The estimate before it is limited; without dependence it can be slightly negative.
     unclipped: float
-    #: The mean of normalised log ratios, a lower bound for every critic. With a chain: that of the added
-    #: terms, less the subtracted ones and what their critics may have missed.
+    #: The mean of normalised log ratios, a lower bound for every critic. With a chain it is that of the
+    #: added terms, less the subtracted ones and what their critics may have missed.
     lower_bound: float | None
     #: Classical estimates from the same data, in nats.
     baselines: dict[str, float | None]

@@ -52,7 +52,7 @@ class SelectedFeature:
     interval: tuple[float, float]
     #: Its information by itself, I(f; y).
     alone: float
-    #: ``alone - gain``: how much of it is already in the features before it. It is negative if they make
+    #: ``alone - gain``, how much of it is already in the features before it. It is negative if they make
     #: the feature more informative.
     redundancy: float
     #: The p-value of the test of the gain; for a pair, of the gain of both.
@@ -71,7 +71,7 @@ class Selection:
 
     #: The features.
     features: tuple[SelectedFeature, ...]
-    #: Why there are no more: ``reason`` is ``complete``, or ``nothing-left`` with the best ``features``
+    #: Why there are no more. ``reason`` is ``complete``, or ``nothing-left`` with the best ``features``
     #: that were left, their ``gain_nats`` and ``p_adjusted``.
     end: dict[str, Any]
     #: The names of all features.
@@ -166,10 +166,14 @@ def select_features(
     missing
         ``'drop'`` leaves out the rows in which any feature or the target is missing; ``'error'``
         refuses them.
-    estimator, effort, blocks, folds, permutations, seed, device, precision, threads, progress
-        As for :func:`mutual_information`. ``estimator='copula'`` is much faster, for numeric
-        features and targets with monotonic dependence. More permutations
-        are made where many candidates need them for a significant test.
+    estimator
+        As for :func:`mutual_information`. ``'copula'`` is much faster, for numeric features and
+        targets with monotonic dependence.
+    permutations
+        The permutations of each test. More are made where many candidates need them for a significant
+        test.
+    effort, blocks, folds, seed, device, precision, threads, progress
+        As for :func:`mutual_information`.
 
     Examples
     --------

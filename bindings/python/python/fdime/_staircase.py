@@ -107,10 +107,55 @@ def staircase_plan(
 ) -> dict[str, Any]:
     """Return the plan of a staircase: all settings of its runs, as plain data.
 
-    Settings that are not given are those of ``plan``, an earlier plan or its JSON, or the paper's.
-    The ``learning_rate_schedule`` is ``constant`` or ``warm-up-and-cosine``. A ``chain`` splits y into
-    blocks of columns: a number of blocks, or the columns of each block, counted from 0.
+    Settings that are not given are those of ``plan``, or the paper's.
 
+    Parameters
+    ----------
+    estimator
+        One or several names, or a :class:`Divergence` for its f-DIME estimator; by default
+        ``kl-dime``, ``gan-dime`` and ``hd-dime``.
+    plan
+        An earlier plan or its JSON, whose settings the other arguments change.
+    scenario
+        The distribution of the samples; :func:`names` lists them.
+    dim
+        The dimension of x and of y.
+    levels
+        The steps of the staircase: nats, or texts such as ``"rho=0.8"``.
+    critic
+        ``joint``, ``separable``, ``deranged`` or ``conv``.
+    pairing
+        The way to make marginal pairs: ``all-pairs``, ``derangement``, ``shift`` or ``permutation``.
+    hidden
+        The widths of the hidden layers.
+    embedding
+        The number of outputs of each network of the separable critic.
+    activation
+        ``relu``, ``elu`` or ``softplus``.
+    batch
+        The number of samples in a training step.
+    iterations
+        The number of iterations at each level.
+    learning_rate
+        The learning rate of Adam.
+    learning_rate_schedule
+        ``constant`` or ``warm-up-and-cosine``.
+    chain
+        Splits y into blocks of columns: a number of blocks, or the columns of each block, counted
+        from 0.
+    link
+        The function from scores to log density ratios, instead of the estimator's.
+    readout
+        The function from log density ratios to the estimate, instead of the estimator's.
+    runs
+        The number of runs of each estimator, with consecutive seeds.
+    last
+        The number of final iterations of each level, from which bias and variance are computed.
+    seed
+        The seed of the first run.
+
+    Examples
+    --------
     >>> plan = staircase_plan("kl-dime", dim=2, levels=[1, 2], iterations=100)
     >>> plan["schedule"]
     {'levels': ['mi=1', 'mi=2'], 'iterations': 100}
@@ -179,14 +224,17 @@ def staircase(
 ) -> Staircase:
     """Train estimators on a staircase of known mutual information; measure bias and variance.
 
+    With ``chain=B`` an estimate is a sum over B blocks of y's columns, by the chain rule
+    I(X; Y) = sum_b [I(X, Y_<b; Y_b) - I(Y_<b; Y_b)]. Each term is trained separately and is
+    usually much smaller than the whole, so more information can be estimated; a run is then 2B - 1 trainings.
+
     Parameters
     ----------
     estimator
         One or several names, or a :class:`Divergence` for its f-DIME estimator; by default
         ``kl-dime``, ``gan-dime`` and ``hd-dime``.
     device, precision
-        ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one. The precision of the GPU: ``tf32``,
-        ``fp32`` or ``bf16``.
+        As for :func:`mutual_information`.
     threads
         The number of threads; 0 means one for each core. On a joblib backend each run has one.
     n_jobs
@@ -197,14 +245,10 @@ def staircase(
         are already in it are not repeated. It cannot be used with a joblib backend.
     progress
         As for :func:`mutual_information`.
-    options
-        The arguments of :func:`staircase_plan`: ``plan``, ``scenario``, ``dim``, ``levels``, ``critic``,
-        ``pairing``, ``hidden``, ``batch``, ``iterations``, ``learning_rate``,
+    **options
+        The other arguments of :func:`staircase_plan`: ``plan``, ``scenario``, ``dim``, ``levels``,
+        ``critic``, ``pairing``, ``hidden``, ``batch``, ``iterations``, ``learning_rate``,
         ``learning_rate_schedule``, ``chain``, ``runs``, ``seed``, ...
-
-    With ``chain=B`` an estimate is a sum over B blocks of y's columns, by the chain rule
-    I(X; Y) = sum_b [I(X, Y_<b; Y_b) - I(Y_<b; Y_b)]. Each term is trained separately and is
-    usually much smaller than the whole, so more information can be estimated; a run is then 2B - 1 trainings.
 
     Examples
     --------

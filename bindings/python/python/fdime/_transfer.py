@@ -252,8 +252,10 @@ def transfer_entropy(
 
     Parameters
     ----------
-    source, target
-        Two series with a row for each step in time. A step is used if all its values are present.
+    source
+        A series with a row for each step in time. A step is used if all its values are present.
+    target
+        The other series, with the same rows.
     history
         The number of past values of the target that are held fixed. None chooses the smallest
         number, up to 10, that predicts held-out values almost as well as any, for each direction.

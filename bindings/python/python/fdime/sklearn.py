@@ -36,9 +36,11 @@ class MutualInformation(BaseEstimator):
     discrete_target
         Whether ``y`` holds classes. With ``"auto"``, text, booleans, categories and whole numbers
         with at most 20 different values are classes.
-    discrete, numeric
+    discrete
         As for :func:`fdime.mutual_information`, but features without names are called ``x0``, ``x1``,
         ..., as in scikit-learn.
+    numeric
+        Columns of text that are numbers, named as for ``discrete``.
     missing
         ``'error'`` refuses missing values; ``'drop'`` leaves out rows with one.
     constant
@@ -56,8 +58,10 @@ class MutualInformation(BaseEstimator):
         The p-value of the test of independence.
     result_
         The :class:`fdime.Estimate`; ``result_.critics.save(path)`` saves the critics.
-    n_features_in_, feature_names_in_
-        The features seen during ``fit``.
+    n_features_in_
+        The number of features during ``fit``.
+    feature_names_in_
+        Their names, if they had any.
 
     Examples
     --------
@@ -169,14 +173,18 @@ class MutualInformationSelector(SelectorMixin, BaseEstimator):
     ----------
     selected_
         The positions of the chosen features, in the order of their choice.
-    gains_, p_values_
-        What each of these adds to those before it, in nats, and the adjusted p-value of its test.
+    gains_
+        What each of these adds to those before it, in nats.
+    p_values_
+        The adjusted p-value of the test of each gain.
     support_
         Whether each feature was chosen.
     result_
         The :class:`fdime.Selection`.
-    n_features_in_, feature_names_in_
-        The features seen during ``fit``.
+    n_features_in_
+        The number of features during ``fit``.
+    feature_names_in_
+        Their names, if they had any.
 
     Examples
     --------

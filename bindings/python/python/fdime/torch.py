@@ -165,8 +165,10 @@ class MutualInformationLoss(torch.nn.Module):
     pairing
         The way to make marginal pairs: ``derangement``, ``shift``, ``all-pairs`` or ``permutation``
         (which caps every estimate at ln N). By default ``derangement``, and ``all-pairs`` for CPC.
-    link, readout
-        Replace those of the estimator.
+    link
+        The function from scores to log density ratios; None means the estimator's.
+    readout
+        The function from log density ratios to the estimate; None means the estimator's.
 
     Examples
     --------
