@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import matplotlib.figure
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 
-class ShownOnce(Figure):  # type: ignore[misc, unused-ignore]
+class Figure(matplotlib.figure.Figure):  # type: ignore[misc, unused-ignore]
     """A figure of pyplot that a notebook shows once, also as the value of a cell.
 
     At the end of the cell the inline backend shows all open figures, so this one is closed when it is
@@ -19,6 +19,6 @@ class ShownOnce(Figure):  # type: ignore[misc, unused-ignore]
         raise NotImplementedError  # IPython then shows it like any other figure
 
 
-def new_figure(size: tuple[float, float]) -> Figure:
+def new_figure(size: tuple[float, float]) -> matplotlib.figure.Figure:
     """Return a figure of pyplot."""
-    return plt.figure(figsize=size, layout="constrained", FigureClass=ShownOnce)
+    return plt.figure(figsize=size, layout="constrained", FigureClass=Figure)
