@@ -170,6 +170,24 @@ def test_different_row_labels_are_refused(gaussian):
     assert np.array_equal(result.score_samples(X[[1, 0]], y), result.score_samples(X, y))
 
 
+def test_columns_without_names_are_matched_by_position(gaussian):
+    pandas = pytest.importorskip("pandas")
+    x, y = gaussian
+    named = pandas.DataFrame(x, columns=["a", "b"]), pandas.Series(y, name="c")
+    twice = pandas.DataFrame(x, columns=["a", "a"])
+    for data in (named, (x, y), (twice, y)):
+        result = fdime.mutual_information(*data, estimator="copula")
+        expected = result.score_samples(*data)
+        assert np.array_equal(result.score_samples(x, y), expected)
+        assert np.array_equal(result.score_samples(x, pandas.Series(y)), expected)
+    dropped = fdime.mutual_information(
+        np.column_stack([x, np.ones(len(x))]), y, estimator="copula", constant="drop"
+    )
+    assert dropped.x == ("x1", "x2")
+    with_rest = np.column_stack([x, y])
+    assert np.array_equal(dropped.score_samples(with_rest, y), dropped.score_samples(x, y))
+
+
 def test_missing_values_are_dropped_for_each_feature():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 2))
@@ -185,10 +203,10 @@ def test_features_without_values_are_named():
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, np.nan)])
     y = X[:, 0] + rng.normal(size=200)
-    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
+    with pytest.warns(fdime.FdimeWarning, match="without any value, .*: 'x3'$"):
         scores, p_values = fdime.mutual_info_features(X, y, estimator="copula", p_values=True)
     assert scores[2] == 0.0 and p_values[2] == 1.0
-    with pytest.warns(fdime.FdimeWarning, match="no value in feature 'x3'"):
+    with pytest.warns(fdime.FdimeWarning, match="without any value, .*: 'x3'$"):
         assert fdime.select_features(X, y, estimator="copula").names == ("x1",)
     for call in (
         lambda: fdime.select_features(X, y, estimator="copula", missing="error"),

@@ -251,11 +251,11 @@ def _trained_columns(data: Any, trained: list[str], role: str, first: int | None
     """Return the columns that critics were trained on, in their order."""
     table = as_table(data, role)
     names, count, shown = table.names, len(table.names), ", ".join(trained[:8])
-    if has_names(data):
-        possible = [names]
-    elif count == len(trained):
+    has_own_names = has_names(data) and names != [role]
+    if names == trained or (not has_own_names and count == len(trained)):
         return table
-    else:
+    possible = [names]
+    if not has_own_names:
         possible = [_numbered(names, k) for k in ((0, 1) if first is None else (first,))]
     fitting = [n for n in possible if set(trained) <= set(n) and len(set(n)) == count]
     if len(fitting) == 1:
@@ -416,7 +416,7 @@ def varying_features(features: _native.Table, missing: str) -> list[int]:
     empty = [n for n, gaps in zip(features.names, features.missing) if gaps == features.rows > 0]
     if empty:
         shown = ", ".join(map(repr, empty[:8])) + (", ..." if len(empty) > 8 else "")
-        warn(f"no value in feature {shown}: it is treated as a constant one")
+        warn(f"features without any value, which are treated as constant ones: {shown}")
     return [k for k, constant in enumerate(features.constant) if not constant]
 
 
