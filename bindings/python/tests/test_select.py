@@ -131,7 +131,9 @@ def test_the_checks_of_scikit_learn(estimator, check):
 
 def test_parameters_are_those_of_the_function():
     function = inspect.signature(fdime.select_features).parameters
-    for name, value in fdime.MutualInformationSelector().get_params().items():
+    settings = fdime.MutualInformationSelector().get_params()
+    assert set(settings) == set(function) - {"X", "y", "progress"}
+    for name, value in settings.items():
         # scikit-learn's estimators refuse missing values.
         assert value == ("error" if name == "missing" else function[name].default), name
 
