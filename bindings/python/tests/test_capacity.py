@@ -109,7 +109,7 @@ INVALID = [
         lambda: fdime.channel_capacity(LEVELS, OUTPUT, plan=fdime.estimate_plan(chain=2)),
         "chain=2: a capacity is not estimated with a chain",
     ),
-    (lambda: fdime.channel_capacity(LEVELS, OUTPUT, folds=1), "folds=1: between 2 and 20"),
+    (lambda: fdime.channel_capacity(LEVELS, OUTPUT, folds=1), "folds=1: must be between 2 and 20"),
 ]
 
 

@@ -78,7 +78,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information(np.arange(300.0), [f"row {k}" for k in range(300)]),
         ValueError,
-        "column 'y' has 300 different texts in 300 rows, such as 'row 0', too many for categories; leave it out",
+        "column 'y' has 300 different values in 300 rows, such as 'row 0', too many for categories; leave it out",
     ),
     (
         lambda: fdime.mutual_information(X, Y, estimator="gan-dmie"),
@@ -105,7 +105,7 @@ INVALID = [
         ValueError,
         "effort='huge': write quick, default or max",
     ),
-    (lambda: fdime.mutual_information(X, Y, folds=99), ValueError, "folds=99: between 2 and 20"),
+    (lambda: fdime.mutual_information(X, Y, folds=99), ValueError, "folds=99: must be between 2 and 20"),
     (
         lambda: fdime.mutual_information(X, Y, folds=2.5),
         TypeError,
@@ -176,7 +176,7 @@ INVALID = [
         TypeError,
         r"mutual_information_matrix\(\) has no argument 'threads'; use n_jobs, the number",
     ),
-    (lambda: fdime.mutual_information(X, Y, blocks=99), ValueError, "blocks=99: at most"),
+    (lambda: fdime.mutual_information(X, Y, blocks=99), ValueError, "blocks=99: must be at most"),
     (
         lambda: fdime.mutual_information(X, Y, chain=1),
         ValueError,
@@ -190,7 +190,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information(X, Y, chain=99),
         ValueError,
-        "chain=99: at most 2 blocks, because neither x nor y has more columns",
+        "chain=99: must be at most 2 blocks, because neither x nor y has more columns",
     ),
     (
         lambda: fdime.mutual_information(Y, X[:, 0], chain=2),
@@ -279,7 +279,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information_matrix(X, folds=99),
         ValueError,
-        "folds=99: between 2 and 20",
+        "folds=99: must be between 2 and 20",
     ),
     (
         lambda: fdime.mutual_information_matrix(WITH_NAN, missing="error"),

@@ -387,7 +387,7 @@ def test_text_of_dates_is_time_and_other_text_is_categories():
     texts = days.astype(str)
     for dates in (texts, texts.astype(object), [f"{day} 10:30" for day in texts]):
         assert fdime.mutual_information(dates, trend, **options).mi == pytest.approx(expected)
-    with pytest.raises(ValueError, match="different texts"):
+    with pytest.raises(ValueError, match="different values"):
         fdime.mutual_information(["2024-13-45", *texts[1:]], trend, **options)
 
 

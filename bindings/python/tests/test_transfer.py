@@ -129,7 +129,7 @@ def test_a_journal_continues_after_a_kill(series, network, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"history": 0}, r"history=0: between 1 and 100"),
+        ({"history": 0}, r"history=0: must be between 1"),
         ({"history": 1.5}, r"history=1.5: give a whole number"),
         ({"lags": []}, "there is no lag"),
         ({"lags": "1..5"}, r"lags='1..5': give whole numbers"),

@@ -88,7 +88,7 @@ fn bad_input_is_refused_in_the_words_of_the_command_line() {
         ("--input nope --output received", "--input nope"),
         ("--input sent --output sent", "--output sent"),
         ("--input sent --output received --estimator ksg", "--estimator ksg cannot be used with"),
-        ("--input sent --output received --folds 1", "--folds 1: between 2 and 20"),
+        ("--input sent --output received --folds 1", "--folds 1: must be between 2 and 20"),
         ("--input sent --output received --svg out.png", "the name must end in .svg"),
         ("--output received", "--input <COLUMNS>"),
     ] {

@@ -421,7 +421,7 @@ fn unseen_categories_and_dropped_rows_are_told() {
     let rows = "label,y\nup,1\nnew,0.5\ndown,\nnew,2\n";
     let other = folder.write("other.csv", rows);
     let text = stdout(&format!("apply {} {other}", model.display()));
-    assert!(text.contains("3 rows (1 more dropped for missing values)"), "{text}");
+    assert!(text.contains("3 rows (1 with missing values was left out)"), "{text}");
     assert!(text.contains("column 'label': 2 rows have a category"), "{text}");
 }
 

@@ -187,7 +187,7 @@ fn files_and_tables_have_every_lag() {
                    reliability,reasons,problem";
     assert_eq!(table.lines().next(), Some(heading));
     assert_eq!(table.lines().filter(|line| line.starts_with("x,y,")).count(), 4);
-    assert_eq!(std::fs::read_to_string(&svg).unwrap().matches("<circle").count(), 6);
+    assert_eq!(std::fs::read_to_string(&svg).unwrap().matches("<circle").count(), 8);
     stdout(&format!("{request} -o {}", json.display()));
     let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(report["plan"]["lags"], serde_json::json!([2, 3, 4]));

@@ -91,7 +91,7 @@ fn bad_requests_are_refused_with_advice() {
     refused("--from x --to y --columns x,y", "cannot be used with");
     refused("--from x --to nothing", "--to nothing");
     refused("--from x --to x", "must be two different columns that are not constant");
-    refused("--from x --to y --history 0", "--history 0: between 1 and 100");
+    refused("--from x --to y --history 0", "--history 0: must be between 1");
     refused("--from x --to y --lags 0..3", "--lags 0: lags must be at least 1");
     refused("--from x --to y --lags=-1", "--lags -1: lags must be at least 1");
     refused("--from x --to y --lags one", "--lags one: write a range");

@@ -66,6 +66,7 @@ pub fn run(args: &Apply) -> Outcome {
             if ratios.len() == 1 { "1 row".into() } else { format!("{} rows", ratios.len()) };
         let dropped = match table.n_dropped {
             0 => String::new(),
+            1 => " (1 with missing values was left out)".into(),
             dropped => format!(" ({dropped} with missing values were left out)"),
         };
         let mut out = std::io::stdout().lock();
