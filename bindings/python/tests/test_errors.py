@@ -105,7 +105,11 @@ INVALID = [
         ValueError,
         "effort='huge': write quick, default or max",
     ),
-    (lambda: fdime.mutual_information(X, Y, folds=99), ValueError, "folds=99: must be between 2 and 20"),
+    (
+        lambda: fdime.mutual_information(X, Y, folds=99),
+        ValueError,
+        "folds=99: must be between 2 and 20",
+    ),
     (
         lambda: fdime.mutual_information(X, Y, folds=2.5),
         TypeError,
@@ -119,7 +123,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information(X, Y, permutations=3),
         ValueError,
-        "permutations=3: between 19 and 100000",
+        "permutations=3: must be between 19 and 100000",
     ),
     (
         lambda: fdime.mutual_information(X, Y, permutations=-1),
@@ -205,7 +209,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information(X, Y, plan={**fdime.estimate_plan(), "chain": -1}),
         ValueError,
-        "plan: chain: write off, auto, or a number of blocks",
+        "plan: not as expected: chain: write off, auto, or a number of blocks",
     ),
     (
         lambda: fdime.mutual_information(X, Y, missing="keep"),
@@ -225,7 +229,7 @@ INVALID = [
     (
         lambda: fdime.mutual_information(X, Y, plan={"method": "auto"}),
         ValueError,
-        "plan: missing field",
+        "plan: not as expected: missing field",
     ),
     (lambda: fdime.mutual_info_features(X, Y[:50]), ValueError, "x has 100 rows, but y has 50"),
     (lambda: fdime.mutual_info_features(X, X), ValueError, "y has 2 columns; give one target"),
@@ -275,7 +279,11 @@ INVALID = [
         ValueError,
         "plan: not plain data",
     ),
-    (lambda: fdime.mutual_information(X, Y, plan="abc"), ValueError, "plan: expected value"),
+    (
+        lambda: fdime.mutual_information(X, Y, plan="abc"),
+        ValueError,
+        "plan: not as expected: expected value",
+    ),
     (
         lambda: fdime.mutual_information_matrix(X, folds=99),
         ValueError,
@@ -377,9 +385,13 @@ INVALID = [
     (
         lambda: fdime.staircase("kl-dime", dim=3, chain=4),
         ValueError,
-        "chain=4: between 1 and 3 blocks, because y has 3 columns",
+        "chain=4: must be between 1 and 3 blocks, because y has 3 columns",
     ),
-    (lambda: fdime.staircase("kl-dime", chain=0), ValueError, "chain=0: between 1 and 20 blocks"),
+    (
+        lambda: fdime.staircase("kl-dime", chain=0),
+        ValueError,
+        "chain=0: must be between 1 and 20 blocks",
+    ),
     (lambda: fdime.staircase("njee", chain=2), ValueError, "chain=2: njee has no critic"),
     (
         lambda: fdime.staircase("kl-dime", dim=3, chain=[[0, 1], [1]]),

@@ -35,7 +35,9 @@ def test_folds_and_rows_average_to_the_estimate(result, gaussian):
     assert by_fold == pytest.approx(result.lower_bound, abs=1e-6)
     assert result.lower_bound <= result.unclipped
     assert result.null.shape == (999,)
-    assert result.p_value == pytest.approx((1 + (result.null >= result.observed).sum()) / 1000)
+    # With 400 rows the critics have 3/4 of the level, and correlations the rest.
+    of_critics = (1 + (result.null >= result.observed).sum()) / 1000
+    assert result.p_value == pytest.approx(of_critics / 0.75)
 
 
 def test_the_command_line_gives_the_same_result(result, gaussian, command, tmp_path):

@@ -172,7 +172,7 @@ def test_other_files_are_refused_and_not_changed(table, tmp_path):
     for content in (b'{"a": 1}', b"a,b\n1,2\n", b"notes\n", b"\xff"):
         file = tmp_path / "mine"
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="^journal='.*mine': it (belongs|is not)"):
+        with pytest.raises(ValueError, match="mine: it (belongs|is not)"):
             fdime.mutual_information_matrix(table, journal=file)
         assert file.read_bytes() == content
 

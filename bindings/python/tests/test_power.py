@@ -59,7 +59,7 @@ def test_a_figure_is_drawn():
     [
         ({"mi": 0.0}, "mi=0.*there is no dependence to detect; use rows"),
         ({"mi": 0.1, "power": 1.0}, "power=1: must be above alpha"),
-        ({"mi": 0.1, "alpha": 0.0}, "alpha=0: above 0"),
+        ({"mi": 0.1, "alpha": 0.0}, "alpha=0: must be above 0"),
         ({"mi": 0.1, "rows": 5}, "rows=5: must be at least 20"),
         ({"mi": 0.1, "pairs": 3, "dim": 2}, "at least 3[+]3, the columns that share information"),
         ({"mi": 0.1, "scenario": "gausian"}, "did you mean 'gaussian'"),

@@ -55,7 +55,7 @@ def estimate_plan(
     --------
     >>> plan = estimate_plan(effort="quick")
     >>> [recipe["name"] for recipe in plan["portfolio"]["recipes"]]
-    ['large-steps', 'waves']
+    ['large-steps', 'waves', 'no-reference']
     """
     automatic = isinstance(blocks, (bool, np.bool_))
     gap = None if blocks is None or automatic else check_count(blocks, "blocks")

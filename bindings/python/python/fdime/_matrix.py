@@ -134,7 +134,7 @@ def mutual_information_matrix(
     All columns are compared with each other, or with those of ``rows``, or with ``y``.
 
     If a pair cannot be estimated, for example because a column is constant, its entry in the result
-    has a ``problem``; the other pairs are not affected.
+    has a ``problem``, and the others are estimated. Infinite values are refused at the start.
 
     Parameters
     ----------

@@ -192,9 +192,12 @@ fn amounts<'a>(labels: &'a [String], decimal: Option<char>) -> Amounts<'a> {
     }
 }
 
-/// Returns the number and the unit of an amount such as `-$1,234.50` or `12,5 %`.
-fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
-    const UNITS: [char; 6] = ['$', '€', '£', '¥', '₹', '%'];
+/// Returns the number and the unit of an amount such as `-$1,234.50`, `CHF 20` or `12,5 %`.
+fn amount(text: &str, decimal: char) -> Option<(f64, Option<&'static str>)> {
+    const UNITS: [&str; 26] = [
+        "$", "€", "£", "¥", "₹", "%", "USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD",
+        "AUD", "NZD", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "BRL", "MXN", "ZAR", "KRW",
+    ];
     let text = text.trim();
     // Bookkeepers write negative amounts in parentheses, typesetters with a minus sign.
     let in_parentheses = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
@@ -202,9 +205,9 @@ fn amount(text: &str, decimal: char) -> Option<(f64, Option<char>)> {
         Some(rest) => ("-", rest.trim_start()),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    let unit = rest.chars().find(|character| UNITS.contains(character));
+    let unit = UNITS.into_iter().find(|unit| rest.contains(unit));
     let digits = match unit {
-        Some('%') => rest.strip_suffix('%')?,
+        Some("%") => rest.strip_suffix('%')?,
         Some(unit) => rest.strip_prefix(unit).or_else(|| rest.strip_suffix(unit))?,
         None => rest,
     };
@@ -270,6 +273,7 @@ mod tests {
         for (cells, expected) in [
             (vec!["$1.23", "-$4", "$1,234.50"], vec![1.23, -4.0, 1234.5]),
             (vec!["12.3%", "5 %", "-.5%"], vec![12.3, 5.0, -0.5]),
+            (vec!["CHF 91.44", "-CHF 1'234.50", "3 CHF"], vec![91.44, -1234.5, 3.0]),
             (vec!["1,234", "5", "2,000,000.5"], vec![1234.0, 5.0, 2_000_000.5]),
             (vec!["1,5", "12,25"], vec![1.5, 12.25]),
             (vec!["0,125", "1,250"], vec![0.125, 1.25]),
@@ -281,9 +285,15 @@ mod tests {
             assert_eq!(values, Values::Continuous(expected), "{cells:?}");
             assert!(note.starts_with("column 'c': '"), "{note}");
         }
-        for cells in
-            [["$1", "5%"], ["1,23,4", "5"], ["1.2.3", "4"], ["$", "1"], ["A1", "B2"], ["-", "1"]]
-        {
+        for cells in [
+            ["$1", "5%"],
+            ["CHF 1", "EUR 2"],
+            ["1,23,4", "5"],
+            ["1.2.3", "4"],
+            ["$", "1"],
+            ["A1", "B2"],
+            ["-", "1"],
+        ] {
             assert!(matches!(read(&cells), Ok((Values::Discrete { .. }, _))), "{cells:?}");
         }
         let long = ["9000000000000000345", "9000000000000000346"];

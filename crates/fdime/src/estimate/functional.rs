@@ -123,29 +123,70 @@ fn distinct_points(points: impl ExactSizeIterator<Item = (f64, f64)>) -> Option<
 /// curvature |f''| / 2 is about |r| / (h₁ h₂), with the distances h in u. Values without noise are
 /// those with
 ///
-/// - noise below the rounding of values, or
+/// - noise below the rounding of values, which is small compared with their spread, or
 /// - noise below 1/n of the spread of v, so that the information exceeds about ln n, and a curvature
 ///   that is the same for near and for far neighbours. Noise would make it appear to grow with 1/h².
 fn shape(points: &[(f64, f64)]) -> Option<&'static str> {
+    if !varies(points) {
+        return None;
+    }
+    // Rounded values can be equal.
     let same_order = |order: Ordering| {
-        points.windows(2).all(|pair| pair[0].1.partial_cmp(&pair[1].1) == Some(order))
+        let differs =
+            |pair: &[(f64, f64)]| pair[0].1.partial_cmp(&pair[1].1) == Some(order.reverse());
+        points.len() >= MIN_ORDERED && !points.windows(2).any(differs)
     };
-    if points.len() >= MIN_ORDERED && same_order(Ordering::Less) {
+    if same_order(Ordering::Less) {
         return Some("an increasing function of");
     }
-    if points.len() >= MIN_ORDERED && same_order(Ordering::Greater) {
+    if same_order(Ordering::Greater) {
         return Some("a decreasing function of");
     }
     let spread = spread(points.iter().map(|point| point.1).collect());
     let (noise, near) = noise_and_curvature(points, 1);
-    let is_rounding = noise <= ROUNDING * spread;
+    let is_rounding = || noise <= ROUNDING * spread || is_rounding(points, spread);
     let is_curvature = || {
         points.len() >= MIN_CURVED
             && noise <= spread / points.len() as f64
             && near <= 1.5 * noise_and_curvature(points, FAR).1
     };
-    let found = spread > 0.0 && (is_rounding || is_curvature()) && varies(points);
-    found.then_some("a smooth function of")
+    (spread > 0.0 && (is_rounding() || is_curvature())).then_some("a smooth function of")
+}
+
+/// Returns whether both coordinates were rounded to decimal places, finer than 1/n of the spread of v,
+/// and v differs from a line through neighbours by no more than this explains: about half of
+/// q_v + |slope| q_u, with the steps q of the roundings.
+fn is_rounding(points: &[(f64, f64)], spread: f64) -> bool {
+    let (step_u, step_v) = (
+        rounding_step(points.iter().map(|point| point.0)),
+        rounding_step(points.iter().map(|point| point.1)),
+    );
+    if step_u.max(step_v) == 0.0 || points.len() < MIN_CURVED {
+        return false;
+    }
+    let (distances, steps) = points
+        .windows(3)
+        .map(|window| {
+            let (left, right) = (window[0], window[2]);
+            let slope = (right.1 - left.1) / (right.0 - left.0);
+            let distance = (window[1].1 - left.1 - slope * (window[1].0 - left.0)).abs();
+            let steps = step_v + slope.abs() * step_u;
+            (distance / steps, steps)
+        })
+        .unzip();
+    quantile(distances, 0.5) <= 0.5 && quantile(steps, 0.5) <= spread / points.len() as f64
+}
+
+/// Returns the step of values that were all rounded to the same number of decimal places, and 0 if
+/// they were not.
+fn rounding_step(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let on_grid = |digits: i32| {
+        let scale = 10_f64.powi(digits);
+        values
+            .clone()
+            .all(|value| ((value * scale).round() / scale - value).abs() <= 1e-15 * value.abs())
+    };
+    (0..=9).find(|digits| on_grid(*digits)).map_or(0.0, |digits| 0.1_f64.powi(digits))
 }
 
 /// Returns whether v takes many values. A step function shares a finite amount of information.
@@ -296,13 +337,16 @@ mod tests {
     /// Both columns are rounded to four digits, so some equal values of x have two values of y.
     #[test]
     fn rounding_does_not_hide_a_function() {
-        let exact = normal(1000, 0);
-        let rounded = |f: &dyn Fn(f64) -> f64| -> Vec<f64> {
-            exact.iter().map(|x| (1e4 * f(*x)).round() / 1e4).collect()
+        let (exact, errors) = (normal(1000, 0), normal(1000, 1));
+        let found = |f: &dyn Fn(f64) -> f64, noise: f64| {
+            let rounded =
+                |values: Vec<f64>| values.iter().map(|v| (1e4 * v).round() / 1e4).collect();
+            let y = exact.iter().zip(&errors).map(|(x, e)| f(*x) + noise * e).collect();
+            function_between(&[column("x", rounded(exact.clone()))], &[column("y", rounded(y))])
         };
         for f in [|x: f64| 2.0 * x, |x: f64| x.sin()] {
-            let (x, y) = (rounded(&|x| x), rounded(&f));
-            assert!(function_between(&[column("x", x)], &[column("y", y)]).is_some());
+            assert!(found(&f, 0.0).is_some());
+            assert_eq!(found(&f, 1e-2), None);
         }
     }
 
