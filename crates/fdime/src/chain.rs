@@ -44,7 +44,11 @@ impl Chain {
         let fail = |expected: String| Err(invalid(Parameter::Chain, self, expected));
         if self.is_empty() || self.len() > columns {
             let have = counted(columns, "column");
-            return fail(format!("must be between 1 and {columns} blocks, because y has {have}"));
+            let possible = match columns {
+                1 => "1".into(),
+                _ => format!("between 1 and {columns} blocks"),
+            };
+            return fail(format!("must be {possible}, because y has {have}"));
         }
         match self {
             Chain::Equal(blocks) => Ok((0..*blocks)

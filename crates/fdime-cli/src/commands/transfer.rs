@@ -300,11 +300,11 @@ impl Results {
         let is_zero = |found: &&&TransferEntropy| {
             !found.is_significant() && found.p_adjusted.is_some_and(|p| p <= 0.05)
         };
-        let zeros = match found.iter().filter(is_zero).count() {
-            0 => String::new(),
-            zeros => format!(" ({zeros} with a small p-value, but an estimate of 0)"),
-        };
-        writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%{zeros}")?;
+        writeln!(out, "{count}, {significant} significant at a false discovery rate of 5%")?;
+        let zeros = found.iter().filter(is_zero).count();
+        if zeros > 0 {
+            writeln!(out, "({zeros} more with a small p-value, but an estimate of 0)")?;
+        }
         if found.len() < all.len() {
             let failed = all.len() - found.len();
             writeln!(out, "{failed} without an estimate: {}", problem.unwrap_or_default())?;
