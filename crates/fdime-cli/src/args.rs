@@ -373,6 +373,12 @@ pub struct Execution {
     pub threads: usize,
 }
 
+/// Help of `--estimator` where a test is needed, which ksg does not have.
+const WITH_TEST: &str = "auto, copula, cca, or any estimator listed by 'fdime list' but ksg";
+
+/// Help of `--estimator` where log ratios of categories are needed.
+const OF_CRITICS: &str = "auto, or any estimator listed by 'fdime list' that trains critics";
+
 /// How to estimate from finite data.
 #[derive(Args)]
 pub struct Estimation {
@@ -616,6 +622,7 @@ pub struct Matrix {
 }
 
 #[derive(Args)]
+#[command(mut_arg("estimator", |arg| arg.help(WITH_TEST)))]
 pub struct Select {
     /// The table; - is standard input
     pub file: PathBuf,
@@ -654,6 +661,7 @@ pub struct Select {
 }
 
 #[derive(Args)]
+#[command(mut_arg("sample_rows", |arg| arg.hide(true)))]
 pub struct Lag {
     /// The table, with rows in the order of time; - is standard input
     pub file: PathBuf,
@@ -694,6 +702,8 @@ pub struct Lag {
 }
 
 #[derive(Args)]
+#[command(mut_arg("estimator", |arg| arg.help(WITH_TEST)))]
+#[command(mut_arg("sample_rows", |arg| arg.hide(true)))]
 pub struct Transfer {
     /// The table, with a row for each step in time; - is standard input
     pub file: PathBuf,
@@ -740,6 +750,7 @@ pub struct Transfer {
 }
 
 #[derive(Args)]
+#[command(mut_arg("estimator", |arg| arg.help(OF_CRITICS)))]
 pub struct Capacity {
     /// The table; - is standard input
     pub file: PathBuf,
@@ -768,6 +779,7 @@ pub struct Capacity {
 }
 
 #[derive(Args)]
+#[command(mut_arg("estimator", |arg| arg.help(WITH_TEST)))]
 pub struct Power {
     /// The mutual information to detect: nats, or rho=R, df=V, ... (see `fdime list scenarios`)
     #[arg(long, value_name = "NATS", allow_hyphen_values = true, value_parser = values::mi)]

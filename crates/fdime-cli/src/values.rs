@@ -6,6 +6,7 @@ use fdime::data::{ConstantColumns, Delimiter, MissingRows};
 use fdime::{AnyEstimator, CriticPlan, Level, parse_levels};
 use std::ffi::OsStr;
 use std::fmt;
+use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
 /// A value that is not accepted, with the whole message for the user.
@@ -36,8 +37,11 @@ impl From<fdime::Error> for Refusal {
 }
 
 /// Returns a number of things, or a seed.
-pub fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "write a whole number, 0 or larger")
+pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "this number is too large",
+        _ => "write a whole number, 0 or larger",
+    })
 }
 
 /// Returns the library's value of that name.

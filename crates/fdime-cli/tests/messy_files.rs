@@ -162,6 +162,24 @@ fn two_files_samples_and_compression() {
     stdout(&format!("estimate {both} --blocks 5 --estimator copula --permutations 19"));
 }
 
+/// A column with the same name in both files says whether rows belong together.
+#[test]
+fn rows_of_two_files_are_compared_by_shared_columns() {
+    let folder = Folder::new();
+    let with = |name: &str, key: &dyn Fn(usize) -> String| {
+        folder.write(name, table("key,v", |row, x, _| format!("{},{x}", key(row))))
+    };
+    let x = with("x.csv", &|row| format!("s{row}"));
+    let both = |y: &str| format!("--x-file {x} --y-file {y} --x v --y v");
+    let same = estimate(&both(&with("same.csv", &|row| format!("s{row}"))));
+    assert!(!notes(&same).contains("key"), "{same}");
+    let turned = with("turned.csv", &|row| format!("s{}", (row + 1) % ROWS));
+    let error = refusal(&format!("estimate {}", both(&turned)));
+    assert!(error.contains("column 'key' identifies the rows"), "{error}");
+    let others = estimate(&both(&with("other.csv", &|row| format!("t{row}"))));
+    assert!(notes(&others).contains("column 'key' has other values"), "{others}");
+}
+
 #[test]
 fn limits_of_memory_are_told() {
     let folder = Folder::new();

@@ -36,7 +36,8 @@ pub fn open_journal<E: Entry>(
     let output = path.with_extension("");
     if resume && !path.exists() && output.exists() {
         return Err(Failure::Usage(format!(
-            "{}: this run is finished, so there is nothing to resume; without --resume it is repeated",
+            "{}: there is no unfinished run to resume; leave out --resume to run everything, which \
+             replaces this file",
             output.display()
         )));
     }

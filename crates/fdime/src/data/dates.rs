@@ -60,6 +60,10 @@ pub(super) fn dates(labels: &[String]) -> Dates<'_> {
         };
         found.extend(of_days.or_else(with_time));
     }
+    // A year of fewer digits is part of a number such as the version 1.2.3. In May, several notations
+    // read the same.
+    found.retain(|dates| dates.iter().all(|date| date.year() >= 1000));
+    found.dedup();
     match &found[..] {
         [] => Dates::None,
         [dates] => {
@@ -150,7 +154,15 @@ mod tests {
         for label in ["1970/02/03 00:01", "03.02.1970 00:01:00", "3-Feb-1970 12:01 AM"] {
             assert_eq!(times(&[label]), Some(vec![minute]), "{label}");
         }
-        for labels in [["1/2/3", "4/5/6"], ["a", "b"], ["13/13/1970", "1/1/1970"], ["1.5", "2.5"]] {
+        let none = [
+            ["1/2/3", "4/5/6"],
+            ["1.2.3", "1.4.7"],
+            ["31.12.99", "01.01.00"],
+            ["a", "b"],
+            ["13/13/1970", "1/1/1970"],
+            ["1.5", "2.5"],
+        ];
+        for labels in none {
             assert_eq!(times(&labels), None, "{labels:?}");
         }
     }
@@ -162,5 +174,8 @@ mod tests {
         assert_eq!(label, "02/03/1970");
         assert_eq!(found, [civil::date(1970, 2, 3), civil::date(1970, 3, 2)]);
         assert_eq!(times(&["02/03/1970"]), None);
+        // The same by every notation that fits.
+        assert_eq!(times(&["02/02/1970", "01/01/1970"]), Some(vec![32.0, 0.0]));
+        assert_eq!(times(&["3 May 1970", "17 May 1970"]), Some(vec![122.0, 136.0]));
     }
 }

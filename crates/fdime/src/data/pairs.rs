@@ -6,7 +6,7 @@ use super::select::{Choice, choose, choose_three, select};
 use super::source::Checked;
 use super::text::interpret;
 use crate::error::{Error, Result, data_error, quote};
-use crate::message::{Message, Parameter};
+use crate::message::{Message, Parameter, counted};
 use crate::random::{Purpose, stream};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -149,17 +149,28 @@ pub fn load_two_files(
         let problem = format!("it has {} rows, but {x_file} has {}", y_frame.rows, frame.rows);
         return Err(data_error(&y_file, problem));
     }
-    let differs = |x: &&Column| {
-        let same_name = y_frame.columns.iter().find(|y| y.name == x.name);
-        same_name.is_some_and(|y| are_other_rows(x, y))
-    };
-    if let Some(column) = frame.columns.iter().find(differs) {
+    let mut notes = Vec::new();
+    for column in &frame.columns {
+        let same_name = y_frame.columns.iter().find(|y| y.name == column.name);
+        let Some(agreement) = same_name.map(|y| Agreement::of(column, y)) else { continue };
         let name = quote(&column.name);
-        let problem = format!(
-            "column {name} identifies the rows, and in {x_file} they are others, or in another order; \
-             join or sort the files by it"
-        );
-        return Err(data_error(&y_file, problem));
+        match agreement {
+            Agreement::Full => {}
+            Agreement::OtherOrder => {
+                let problem = format!(
+                    "column {name} identifies the rows, and in {x_file} they are in another order, or \
+                     not all the same; join or sort the files by it"
+                );
+                return Err(data_error(&y_file, problem));
+            }
+            Agreement::OtherValues => {
+                let note = format!(
+                    "column {name} has other values in {y_file} than in {x_file}; make sure that row k \
+                     of one file belongs to row k of the other"
+                );
+                notes.push(note.into());
+            }
+        }
     }
     frame.columns.truncate(chosen.len());
     y_frame.columns.truncate(y_chosen.len());
@@ -167,6 +178,7 @@ pub fn load_two_files(
     chosen.extend(y_chosen);
     frame.columns.extend(y_frame.columns);
     frame.notes.extend(y_frame.notes);
+    frame.notes.extend(notes);
     let names = format!("{x_file} and {y_file}");
     complete(frame, counts, &chosen, reading).map_err(|problem| data_error(&names, problem))
 }
@@ -181,27 +193,46 @@ fn shared_names(x: &[String], y: &[String]) -> Vec<String> {
     x.iter().filter(is_shared).take(MAX_SHARED).cloned().collect()
 }
 
-/// Returns whether two columns of the same name show that rows of two files do not belong together:
-/// they identify the rows and differ, or have the same different values in another order.
-fn are_other_rows(x: &Column, y: &Column) -> bool {
-    if x.values == y.values {
-        return false;
+/// What a column that is in both of two files says about their rows.
+enum Agreement {
+    /// Nothing against pairing them in their order.
+    Full,
+    /// Its values identify the rows, and most are in both files, in another order.
+    OtherOrder,
+    /// It may identify the rows, but most values are only in one of the files.
+    OtherValues,
+}
+
+impl Agreement {
+    fn of(x: &Column, y: &Column) -> Self {
+        if x.values == y.values {
+            return Agreement::Full;
+        }
+        let are_identifiers = [x, y].into_iter().all(|column| {
+            let reason = Unusable::of(column, column.len(), false);
+            matches!(reason, Some(Unusable::RowNumbers | Unusable::Texts))
+        });
+        let (of_x, of_y) = (texts(x), texts(y));
+        let (in_x, in_y): (HashSet<&String>, HashSet<&String>) =
+            (of_x.iter().collect(), of_y.iter().collect());
+        let are_the_same = in_x == in_y && in_x.len() == of_x.len() && in_y.len() == of_y.len();
+        let shared = of_x.iter().filter(|text| in_y.contains(text)).count();
+        match are_identifiers || are_the_same {
+            false => Agreement::Full,
+            true if 2 * shared > of_x.len() => Agreement::OtherOrder,
+            true => Agreement::OtherValues,
+        }
     }
-    let is_identifier = |column: &Column| {
-        let reason = Unusable::of(column, column.len(), false);
-        matches!(reason, Some(Unusable::RowNumbers | Unusable::Texts))
-    };
-    let sorted = |column: &Column| -> Option<Vec<String>> {
-        let mut texts: Vec<String> = match &column.values {
-            Values::Continuous(values) => values.iter().map(f64::to_string).collect(),
-            Values::Discrete { codes, labels } => {
-                codes.iter().filter_map(|code| labels.get(*code as usize)).cloned().collect()
-            }
-        };
-        texts.sort_unstable();
-        texts.windows(2).all(|pair| pair[0] != pair[1]).then_some(texts)
-    };
-    is_identifier(x) && is_identifier(y) || sorted(x).is_some_and(|of_x| sorted(y) == Some(of_x))
+}
+
+/// Returns the values of a column as texts.
+fn texts(column: &Column) -> Vec<String> {
+    match &column.values {
+        Values::Continuous(values) => values.iter().map(f64::to_string).collect(),
+        Values::Discrete { codes, labels } => {
+            codes.iter().filter_map(|code| labels.get(*code as usize)).cloned().collect()
+        }
+    }
 }
 
 /// Returns the name of a column of x or y: one without a name is called by its position, as in x1.
@@ -783,7 +814,8 @@ fn gaps_note(columns: &[Column], rows: usize) -> Option<Message> {
         text += &format!(", column {} in {gaps}", quote(&column.name));
     }
     if incomplete.len() > MAX_LISTED {
-        text += &format!(", and {} other columns in fewer", incomplete.len() - MAX_LISTED);
+        let more = counted(incomplete.len() - MAX_LISTED, "other column");
+        text += &format!(", and {more} in no more");
     }
     Some(text.into())
 }

@@ -14,12 +14,12 @@ use super::counts::{countable_given, estimate_from_counts};
 use super::crossfit::{FoldTables, PartOfY, Table, crossfit};
 use super::feature_test::shift_test;
 use super::folds::{Fold, RowOrder, folds_of_recordings};
-use super::independence::{IndependenceTest, PairedNull};
+use super::independence::{FIRST_PERMUTATIONS, IndependenceTest, PairedNull};
 use super::levels::different_numbers;
 use super::method::Method;
 use super::neighbourhoods::neighbourhoods;
 use super::plan::EstimatePlan;
-use super::progress::{Progress, check};
+use super::progress::{OnlyChecks, Progress, check};
 use super::regression::{FEW_INPUTS, Prediction, directions_beside, predict_with_spread};
 use super::result::{Baselines, Estimate, GivenFigures, Residuals};
 use super::serial::SerialDependence;
@@ -165,16 +165,20 @@ fn estimate_from_strata(
     plan: &EstimatePlan,
     progress: &dyn Progress,
 ) -> Result<Estimate> {
-    let estimate = |counts| estimate_from_counts(counts, table, plan, progress);
+    // Only the value of the unconditional estimate is used, which needs no small p-value.
+    let few =
+        EstimatePlan { permutations: plan.permutations.min(FIRST_PERMUTATIONS), ..plan.clone() };
+    let without_given = estimate_from_counts(&unconditional, table, &few, &OnlyChecks(progress))?;
     let figures = GivenFigures {
         columns: given.iter().map(|column| column.name.clone()).collect(),
-        unconditional_nats: estimate(&unconditional)?.mi,
+        unconditional_nats: without_given.mi,
         explained_x: None,
         explained_y: None,
         remaining_nats: 0.0,
         neighbourhood_p_value: 1.0,
     };
-    Ok(Estimate { given: Some(figures), ..estimate(&conditional)? })
+    let estimate = estimate_from_counts(&conditional, table, plan, progress)?;
+    Ok(Estimate { given: Some(figures), ..estimate })
 }
 
 /// Refuses methods and chains that have no conditional estimate.

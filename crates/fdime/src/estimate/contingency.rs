@@ -185,8 +185,7 @@ impl Contingency {
     }
 }
 
-/// Properties of a table, or their means over tables.
-#[derive(Default)]
+/// Properties of a table.
 struct Moments {
     /// The bias of the plug-in value where one side determines the other.
     bias: f64,

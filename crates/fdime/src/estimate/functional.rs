@@ -80,15 +80,16 @@ fn curve<E>(
     to: &[Numbers],
     tick: impl Fn() -> Result<(), E>,
 ) -> Result<Option<String>, E> {
+    let spreads: Vec<f64> = to.iter().take(MAX_COLUMNS).map(|v| spread(v.values.clone())).collect();
     for u in from.iter().take(MAX_COLUMNS) {
         tick()?;
         let mut order: Vec<usize> = (0..u.values.len()).collect();
         order.sort_unstable_by(|&a, &b| u.values[a].total_cmp(&u.values[b]));
-        for v in to.iter().take(MAX_COLUMNS) {
+        for (v, spread) in to.iter().zip(&spreads) {
             let points = order.iter().map(|&row| (u.values[row], v.values[row]));
-            let Some(shape) = distinct_points(points).and_then(|points| shape(&points)) else {
-                continue;
-            };
+            let tolerance = spread / order.len() as f64;
+            let distinct = distinct_points(points, tolerance);
+            let Some(shape) = distinct.and_then(|points| shape(&points)) else { continue };
             let found = format!("column {} is {shape} column {}", quote(v.name), quote(u.name));
             return Ok(Some(found));
         }
@@ -97,17 +98,18 @@ fn curve<E>(
 }
 
 /// Returns the points with ascending first coordinates, each once. Returns `None` if points share
-/// the first coordinate and differ in the second by more than 1/n of its spread, so that they are not on
+/// the first coordinate and differ in the second by more than the tolerance, so that they are not on
 /// the graph of a function, or if most points are repetitions: discrete values share a finite amount of
 /// information.
-fn distinct_points(points: impl ExactSizeIterator<Item = (f64, f64)>) -> Option<Vec<(f64, f64)>> {
-    let points: Vec<(f64, f64)> = points.collect();
+fn distinct_points(
+    points: impl ExactSizeIterator<Item = (f64, f64)>,
+    tolerance: f64,
+) -> Option<Vec<(f64, f64)>> {
     let rows = points.len();
-    let noise = spread(points.iter().map(|point| point.1).collect()) / rows as f64;
     let mut distinct: Vec<(f64, f64)> = Vec::with_capacity(rows);
     for (u, v) in points {
         match distinct.last() {
-            Some(last) if last.0 == u && (last.1 - v).abs() <= noise => {}
+            Some(last) if last.0 == u && (last.1 - v).abs() <= tolerance => {}
             Some(last) if last.0 == u => return None,
             _ => distinct.push((u, v)),
         }
@@ -153,15 +155,15 @@ fn shape(points: &[(f64, f64)]) -> Option<&'static str> {
     (spread > 0.0 && (is_rounding() || is_curvature())).then_some("a smooth function of")
 }
 
-/// Returns whether both coordinates were rounded to decimal places, finer than 1/n of the spread of v,
-/// and v differs from a line through neighbours by no more than this explains: about half of
-/// q_v + |slope| q_u, with the steps q of the roundings.
+/// Returns whether v was rounded to decimal places, in steps below 1/n of its spread, and differs from
+/// a line through its neighbours by no more than rounding explains: about half of q_v + |slope| q_u,
+/// with the steps q_v and q_u of the roundings of v and u.
 fn is_rounding(points: &[(f64, f64)], spread: f64) -> bool {
     let (step_u, step_v) = (
         rounding_step(points.iter().map(|point| point.0)),
         rounding_step(points.iter().map(|point| point.1)),
     );
-    if step_u.max(step_v) == 0.0 || points.len() < MIN_CURVED {
+    if step_v == 0.0 || points.len() < MIN_CURVED {
         return false;
     }
     let (distances, steps) = points

@@ -84,8 +84,8 @@ impl Levels {
         (self.corrected_entropy() + NORMAL_QUANTILE * variance.sqrt()).min(levels.ln())
     }
 
-    /// Returns the number of equally frequent rows of two levels that tell about as much as these: twice
-    /// the number of rows outside the most frequent level.
+    /// Returns how many rows of two equally frequent levels are about as informative as these rows: twice
+    /// the number outside the most frequent level.
     pub(super) fn effective_rows(&self) -> usize {
         let most = self.counts.iter().max().copied().unwrap_or(0) as usize;
         (2 * (self.codes.len() - most)).min(self.codes.len())

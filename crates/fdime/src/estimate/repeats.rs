@@ -3,7 +3,7 @@
 use super::levels::different_numbers;
 use crate::data::{Column, Values};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A column of numbers needs this many different values for neighbouring values to be about equally
@@ -14,8 +14,13 @@ const MIN_VALUES: usize = 8;
 /// rounded numbers are functions of each other, one does not change alone.
 const MARGIN: f64 = 1.4;
 
-/// The number of columns of numbers that are compared.
+/// The number of columns of numbers that are compared: those with the most different values in this
+/// many rows.
 const MAX_COLUMNS: usize = 3;
+const HEAD_ROWS: usize = 10_000;
+
+/// The number of frequent values, above which only round ones are states.
+const MAX_STATES: usize = 3;
 
 /// Equal rows of a table.
 ///
@@ -35,19 +40,24 @@ impl Repeats {
     /// Returns the repeats of rows; `None` if no column is numbers with enough different values, as
     /// rows of categories can repeat by chance in any way.
     pub(super) fn of(columns: &[&Column], rows: usize) -> Option<Self> {
-        let numbers = columns.iter().enumerate().filter_map(|(place, column)| {
-            let Values::Continuous(values) = &column.values else { return None };
-            Some(Numbers { place, values, different: different_numbers(column) })
-        });
-        let mut numbers: Vec<Numbers> =
-            numbers.filter(|numbers| numbers.different.len() >= MIN_VALUES).collect();
-        numbers.sort_by_key(|numbers| Reverse(numbers.different.len()));
+        let mut places: Vec<(usize, usize)> = columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| (different_in_head(column), place))
+            .filter(|(different, _)| *different >= MIN_VALUES)
+            .collect();
+        places.sort_by_key(|(different, _)| Reverse(*different));
+        let numbers: Vec<Numbers> = places
+            .iter()
+            .take(MAX_COLUMNS)
+            .filter_map(|&(_, place)| Numbers::new(columns[place], place))
+            .collect();
         let first = numbers.first()?;
-        let frequent = first.frequent_values();
+        let states = first.states();
         let kept: Vec<usize> =
-            (0..rows).filter(|row| !frequent.contains(&bits(first.values[*row]))).collect();
+            (0..rows).filter(|row| !states.contains(&bits(first.values[*row]))).collect();
         let mut repeats = Repeats { copies: 0, equal: 0.0, expected: 0.0 };
-        for (count, numbers) in numbers.iter().take(MAX_COLUMNS).enumerate() {
+        for (count, numbers) in numbers.iter().enumerate() {
             let mut others = columns.to_vec();
             others.remove(numbers.place);
             let mut sorted: Vec<(u64, f64)> = kept
@@ -84,10 +94,16 @@ struct Numbers<'a> {
     different: Vec<f64>,
 }
 
-impl Numbers<'_> {
-    /// Returns values that are much more frequent than others, such as the zeros of days without rain:
-    /// they are states rather than measurements, and repeat like categories.
-    fn frequent_values(&self) -> Vec<u64> {
+impl<'a> Numbers<'a> {
+    fn new(column: &'a Column, place: usize) -> Option<Self> {
+        let Values::Continuous(values) = &column.values else { return None };
+        Some(Numbers { place, values, different: different_numbers(column) })
+    }
+
+    /// Returns values that are much more frequent than others because they are states rather than
+    /// measurements, such as the zeros of days without rain, or because people round to them. They
+    /// repeat like categories. Copied rows make many other values frequent.
+    fn states(&self) -> HashSet<u64> {
         let mut counts: HashMap<u64, usize> = HashMap::with_capacity(self.different.len());
         for value in self.values {
             *counts.entry(bits(*value)).or_default() += 1;
@@ -95,7 +111,18 @@ impl Numbers<'_> {
         let mut sorted: Vec<usize> = counts.values().copied().collect();
         sorted.sort_unstable();
         let limit = 10 * sorted[sorted.len() / 2].max(1);
-        counts.into_iter().filter(|(_, count)| *count > limit).map(|(value, _)| value).collect()
+        let mut frequent: Vec<u64> = counts
+            .into_iter()
+            .filter(|(_, count)| *count > limit)
+            .map(|(value, _)| value)
+            .collect();
+        if frequent.len() > MAX_STATES {
+            let mut all: Vec<usize> = self.different.iter().map(|value| digits(*value)).collect();
+            all.sort_unstable();
+            let usual = all[all.len() / 2];
+            frequent.retain(|value| 2 * digits(f64::from_bits(*value)) <= usual + 1);
+        }
+        frequent.into_iter().collect()
     }
 
     /// Returns the number of pairs of equal rows that can be expected from the pairs that differ by one
@@ -118,6 +145,19 @@ impl Numbers<'_> {
         }
         0.5 * adjacent * (MARGIN + 4.0 / self.different.len() as f64)
     }
+}
+
+/// Returns the number of different numbers in the first rows of a column; 0 for categories.
+fn different_in_head(column: &Column) -> usize {
+    let Values::Continuous(values) = &column.values else { return 0 };
+    let head = values.iter().take(HEAD_ROWS).map(|value| bits(*value));
+    head.collect::<HashSet<u64>>().len()
+}
+
+/// Returns the number of significant decimal digits.
+fn digits(value: f64) -> usize {
+    let text = format!("{value:e}");
+    text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count()
 }
 
 fn bits(value: f64) -> u64 {
@@ -267,5 +307,32 @@ mod tests {
             }
         }
         assert!(Repeats::of(&[&categories(vec![0, 0, 1])], 3).is_none());
+    }
+
+    /// A class that was made larger by copying its few rows many times.
+    #[test]
+    fn many_copies_of_few_rows_are_found() {
+        let rng = &mut stream(0, Purpose::Data, 0, 0);
+        let rows: Vec<f64> = (0..970).map(|_| normal(rng)).collect();
+        let values: Vec<f64> =
+            rows.iter().copied().chain((0..1000).map(|k| rows[k % 20])).collect();
+        let label = categories((0..1970).map(|k| u32::from(!(20..970).contains(&k))).collect());
+        let (share, _) = shares(&[numbers(values), label]);
+        assert!((share - 1000.0 / 1970.0).abs() < 0.01, "{share}");
+    }
+
+    /// Amounts that most people round: 10, 20, 50 and 100 are frequent, 37 and 84.5 are not.
+    #[test]
+    fn round_answers_are_no_copies() {
+        let rng = &mut stream(0, Purpose::Data, 0, 0);
+        let round = [5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
+        let answer = |rng: &mut Rng| match rng.random_range(0..10) {
+            0..8 => round[rng.random_range(0..6)],
+            _ => rounded(50.0 * normal(rng).exp(), 0.5),
+        };
+        let values: Vec<f64> = (0..2000).map(|_| answer(rng)).collect();
+        let label = (0..2000).map(|_| rng.random_range(0..2)).collect();
+        let (share, _) = shares(&[numbers(values), categories(label)]);
+        assert!(share < 0.01, "{share}");
     }
 }

@@ -633,14 +633,17 @@ fn few_rows(evidence: &Evidence) -> Option<Reason> {
     reason("few-rows", Reliability::Fair, text)
 }
 
-/// A side of levels of which one has almost all rows, so that few rows tell anything.
+/// A side of levels of which one has almost all rows, so that only few rows are informative.
 fn rare_levels(evidence: &Evidence) -> Option<Reason> {
+    if evidence.rows < FEW_ROWS {
+        return None;
+    }
     let of_side = |(side, columns): (&'static str, &[Column])| {
         Some((Levels::of(columns)?.effective_rows() / 2, side))
     };
     let sides = [("x", evidence.x), ("y", evidence.y)].into_iter().filter_map(of_side);
     let (others, side) = sides.min()?;
-    if 2 * others >= FEW_ROWS.min(evidence.rows) {
+    if 2 * others >= FEW_ROWS {
         return None;
     }
     let text = format!(

@@ -111,10 +111,12 @@ impl PowerPlan {
             return Err(invalid(Parameter::Alpha, self.alpha, "must be above 0 and at most 0.5"));
         }
         let permutations = self.estimate.permutations;
-        let enough = (1.0 / self.alpha).ceil() as usize - 1;
+        // With few rows, two tests share the level, each with at least half of it or none.
+        let smallest = |permutations: usize| 2.0 / (permutations + 1) as f64;
+        let enough = (2.0 / self.alpha).ceil() as usize - 1;
         if enough > MAX_PERMUTATIONS {
-            let expected =
-                format!("must be at least 1/{}, the smallest p-value", MAX_PERMUTATIONS + 1);
+            let smallest = smallest(MAX_PERMUTATIONS);
+            let expected = format!("must be at least {smallest}, the smallest p-value");
             return Err(invalid(Parameter::Alpha, self.alpha, expected));
         }
         if permutations < enough {
