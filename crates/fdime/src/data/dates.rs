@@ -13,8 +13,8 @@ pub(super) enum Dates<'a> {
     None,
 }
 
-/// Notations of dates besides ISO 8601. Where the month comes first, so it can in the next one: these
-/// two are told apart by days after the 12th.
+/// Notations of dates besides ISO 8601. The last two pairs differ only in whether the month or the day
+/// comes first, and a day after the 12th shows which.
 const NOTATIONS: [&str; 11] = [
     "%Y/%m/%d",
     "%d.%m.%Y",

@@ -10,8 +10,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// frequent.
 const MIN_VALUES: usize = 8;
 
-/// How much more often rows may be equal by chance than differ by one unit to a given side: where two
-/// rounded numbers are functions of each other, one does not change alone.
+/// How much more often than expected rows may be equal by chance: where two rounded numbers are
+/// functions of each other, one does not change alone, and fewer rows differ by one unit.
 const MARGIN: f64 = 1.4;
 
 /// The number of columns of numbers that are compared: those with the most different values in this
@@ -19,14 +19,14 @@ const MARGIN: f64 = 1.4;
 const MAX_COLUMNS: usize = 3;
 const HEAD_ROWS: usize = 10_000;
 
-/// The number of frequent values, above which only round ones are states.
+/// The largest number of frequent values that are all states; of more, only round ones are.
 const MAX_STATES: usize = 3;
 
 /// Equal rows of a table.
 ///
-/// Rows that are alike in all other columns differ in a rounded number by one unit, to a given side,
-/// about as often as they do not differ, whatever the columns have to do with each other. Copies have
-/// no such neighbours.
+/// Among rows that agree in all other columns, two values of a rounded number differ by one unit in a
+/// given direction about as often as they are equal, even if the columns depend on each other. Copies
+/// are equal more often.
 pub(super) struct Repeats {
     /// The number of rows that are equal to an earlier row.
     pub(super) copies: usize,

@@ -111,12 +111,12 @@ impl PowerPlan {
             return Err(invalid(Parameter::Alpha, self.alpha, "must be above 0 and at most 0.5"));
         }
         let permutations = self.estimate.permutations;
-        // With few rows, two tests share the level, each with at least half of it or none.
-        let smallest = |permutations: usize| 2.0 / (permutations + 1) as f64;
+        // With few rows two tests share the level, and the larger share is at least half of it, so the
+        // smallest p-value of m permutations can be 2/(m + 1).
         let enough = (2.0 / self.alpha).ceil() as usize - 1;
         if enough > MAX_PERMUTATIONS {
-            let smallest = smallest(MAX_PERMUTATIONS);
-            let expected = format!("must be at least {smallest}, the smallest p-value");
+            let expected =
+                format!("must be at least 2/{}, the smallest p-value", MAX_PERMUTATIONS + 1);
             return Err(invalid(Parameter::Alpha, self.alpha, expected));
         }
         if permutations < enough {
